@@ -1,0 +1,3 @@
+//! RaskIO.
+#![deny(unsafe_code)]
+pub mod error;
