@@ -125,8 +125,13 @@ impl ErrorKind {
             libc::EACCES | libc::EPERM | libc::EROFS => ErrorKind::PermissionDenied,
             libc::ENOMEM => ErrorKind::OutOfMemory,
             libc::ETIMEDOUT => ErrorKind::TimedOut,
-            libc::ECONNREFUSED | libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE
-            | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ENETDOWN => ErrorKind::Connection,
+            libc::ECONNREFUSED
+            | libc::ECONNRESET
+            | libc::ECONNABORTED
+            | libc::EPIPE
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::ENETDOWN => ErrorKind::Connection,
             libc::EINVAL | libc::EISDIR | libc::ENAMETOOLONG => ErrorKind::InvalidArgument,
             libc::ENOSYS | libc::EOPNOTSUPP => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
@@ -255,7 +260,8 @@ mod tests {
 
     #[test]
     fn context_and_note_keep_the_cause() {
-        let error = Error::new(ErrorKind::NotFound, "gone").with_http_status(404).context("http://h/x").note("1 attempt");
+        let error =
+            Error::new(ErrorKind::NotFound, "gone").with_http_status(404).context("http://h/x").note("1 attempt");
         assert_eq!(error.to_string(), "NOT_FOUND: http://h/x: gone (1 attempt)");
         assert_eq!(error.http_status(), 404);
     }

@@ -1,0 +1,5 @@
+//! The only code that names libcurl, CUDA, io_uring or raw memory.
+#![allow(unsafe_code)]
+
+pub mod mem;
+pub mod process;
