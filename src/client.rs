@@ -1,33 +1,114 @@
 //! The composition root: the only file that knows every part.
 
-use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::callbacks::Callbacks;
+use crate::config::{Backend, Config, UNLIMITED};
+use crate::endpoint;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exit;
 use crate::object::{Object, ObjectOptions};
-use crate::stats::Snapshot;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::op::{self, Completion, OpOwner, Operation};
+use crate::retry::RetryPolicy;
+use crate::stats::{self, Snapshot, Stats};
+use crate::sync::{Condvar, Mutex};
+use crate::sys::per_process::PerProcess;
+use crate::sys::{curl, process};
+use crate::transport::reactor::engine::{Engine, shut_down};
+use crate::transport::reactor::pool::ReactorPool;
+use crate::transport::thread_pool::ThreadPool;
+use crate::transport::{Transfer, Transport};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Receive buffer of a reactor. libcurl's 16 KiB cost 0.48 CPU-seconds a GiB on a 2-core machine, 128 to 512 KiB 0.26:
+/// fewer passes through its loop for the same bytes.
+const RECEIVE_BUFFER: usize = 256 << 10;
+/// File descriptors left to the host and to RaskIO's own use when a budget is cut to the open-file limit.
+const RESERVED_FILES: u64 = 64;
+
+/// The client's last callback.
+pub type OnShutDown = Box<dyn FnOnce() + Send>;
+
+struct Gate {
+    /// Operations that have begun and whose callback has not returned.
+    running: u64,
+    closed: bool,
+}
 
 /// Owns threads, caches and limits.
-pub struct Client {}
+pub struct Client {
+    config: Config,
+    generation: u64,
+    stats: Arc<Stats>,
+    transport: Arc<dyn Transport>,
+    callbacks: Arc<Callbacks>,
+    gate: Mutex<Gate>,
+    all_done: Condvar,
+    on_shut_down: Mutex<Option<OnShutDown>>,
+    /// For operations, which hold their client.
+    own: Weak<Client>,
+}
 
 impl Client {
-    /// A client with these settings. Threads start with the first operation. `on_shut_down` runs once, on a RaskIO thread, as the last callback.
+    /// A client with these settings, and its threads. `on_shut_down` runs once, on a RaskIO thread, as its last callback.
     ///
     /// # Errors
-    /// UNSUPPORTED when the libcurl in use lacks what is needed.
-    pub fn new(config: Config, on_shut_down: Option<Box<dyn FnOnce() + Send>>) -> Result<Arc<Client>> {
-        let _ = (config, on_shut_down);
-        todo!()
+    /// UNSUPPORTED when the libcurl in use lacks what is needed, IO when the system has no threads or files left.
+    pub fn new(config: Config, on_shut_down: Option<OnShutDown>) -> Result<Arc<Client>> {
+        process::watch_forks()?;
+        crate::log::init(config.verbose);
+        curl::global_init()?;
+        let stats = Arc::<Stats>::default();
+        let callbacks = Arc::new(Callbacks::start(config.callback_threads)?);
+        let transport = start_transport(&config, stats.clone()).inspect_err(|_| callbacks.stop())?;
+        exit::watch(&transport);
+        log::info!(target: "raskio", "client with {:?}: {}", config.backend, curl::version().1);
+        Ok(Arc::new_cyclic(|own| Client {
+            generation: process::generation(),
+            stats,
+            transport,
+            callbacks,
+            gate: Mutex::new(Gate { running: 0, closed: false }),
+            all_done: Condvar::new(),
+            on_shut_down: Mutex::new(on_shut_down),
+            own: own.clone(),
+            config,
+        }))
     }
 
     /// The process-wide client, made on first use from the environment alone; a forked child gets its own.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`] and [`Client::new`]; the next call tries again.
     pub fn process_default() -> Result<Arc<Client>> {
-        todo!()
+        static DEFAULT: PerProcess<Mutex<Option<Arc<Client>>>> = PerProcess::new(|| Mutex::new(None));
+        // Before the value is asked for: a fork that is not counted would not be seen.
+        process::watch_forks()?;
+        let mut default = DEFAULT.get().lock();
+        if let Some(client) = &*default {
+            return Ok(client.clone());
+        }
+        let client = Client::new(Config::from_env(&crate::config::Overrides::default())?, None)?;
+        *default = Some(client.clone());
+        Ok(client)
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Ok, or FORKED in a child process that inherited this client. Takes no lock.
+    ///
+    /// # Errors
+    /// FORKED.
     pub fn check_process(&self) -> Result<()> {
-        todo!()
+        if self.generation == process::generation() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Forked,
+            "this client was made before the process forked, and its threads stayed with the parent; make a new client in the child",
+        ))
     }
 
     /// Opens an object; no network I/O.
@@ -35,26 +116,215 @@ impl Client {
     /// # Errors
     /// INVALID_ARGUMENT, UNSUPPORTED, SHUT_DOWN, FORKED.
     pub fn open(self: &Arc<Self>, url: &str, options: ObjectOptions) -> Result<Arc<Object>> {
-        let _ = (url, options);
-        todo!()
+        self.check_process()?;
+        if self.gate.lock().closed {
+            return Err(shut_down());
+        }
+        let endpoint = endpoint::open(url, &options)?;
+        Ok(Object::new(self.clone(), endpoint, options.size))
     }
 
-    /// Ends every operation with SHUT_DOWN and stops the threads.
+    /// Counts an operation in.
+    pub(crate) fn begin(
+        &self,
+        requests: usize,
+        offset: u64,
+        deadline: Option<Instant>,
+        done: Completion,
+    ) -> Result<Arc<Operation>> {
+        self.check_process()?;
+        let Some(own) = self.own.upgrade() else { return Err(shut_down()) };
+        {
+            let mut gate = self.gate.lock();
+            if gate.closed {
+                return Err(shut_down());
+            }
+            gate.running += 1;
+        }
+        stats::add(&self.stats.ops_started, 1);
+        Ok(Operation::new(own, requests, offset, deadline, done))
+    }
+
+    pub(crate) fn submit(&self, transfers: Vec<Transfer>) {
+        self.transport.submit(transfers);
+    }
+
+    /// Ends every operation with SHUT_DOWN and stops the threads. May be called again, also while it runs.
     ///
     /// # Errors
-    /// TIMED_OUT, WOULD_DEADLOCK, FORKED.
+    /// TIMED_OUT: not everything is over yet; it goes on by itself. WOULD_DEADLOCK inside a callback, FORKED.
     pub fn shut_down(&self, timeout: Option<Duration>) -> Result<()> {
-        let _ = timeout;
-        Err::<(), Error>(todo!())
+        self.check_process()?;
+        if op::in_callback() {
+            return Err(op::would_deadlock("shutting a client down"));
+        }
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.gate.lock().closed = true;
+        self.transport.shut_down();
+        let timed_out =
+            |what: String| Err(Error::new(ErrorKind::TimedOut, format!("the shutdown is not complete: {what}")));
+        let mut gate = self.gate.lock();
+        while gate.running > 0 {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return timed_out(format!("{} operations still run", gate.running));
+            }
+            gate = self.all_done.wait_until(gate, deadline);
+        }
+        drop(gate);
+        if !self.transport.wait_stopped(deadline) {
+            return timed_out("a transport's thread still runs".into());
+        }
+        self.callbacks.stop();
+        if !self.callbacks.wait_stopped(deadline) {
+            return timed_out("a callback still runs".into());
+        }
+        let last = self.on_shut_down.lock().take();
+        match last {
+            Some(last) => run_last_callback(last, deadline),
+            None => Ok(()),
+        }
     }
 
     /// Gives back idle memory and connections.
     pub fn trim(&self) {
-        todo!()
+        if self.check_process().is_ok() {
+            self.transport.trim();
+        }
     }
 
     /// The counters now.
     pub fn stats(&self) -> Snapshot {
-        todo!()
+        self.stats.snapshot()
+    }
+}
+
+/// The last callback runs on a RaskIO thread like every other.
+fn run_last_callback(last: OnShutDown, deadline: Option<Instant>) -> Result<()> {
+    let returned = Arc::new((Mutex::new(false), Condvar::new()));
+    let of_thread = returned.clone();
+    process::spawn("raskio-last".into(), move || {
+        op::call_host(last);
+        *of_thread.0.lock() = true;
+        of_thread.1.notify_all();
+    })?;
+    let mut done = returned.0.lock();
+    while !*done {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Error::new(ErrorKind::TimedOut, "the shutdown is complete but for its last callback"));
+        }
+        done = returned.1.wait_until(done, deadline);
+    }
+    Ok(())
+}
+
+impl OpOwner for Client {
+    fn cancel_requested(&self) {
+        self.transport.sweep();
+    }
+
+    fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
+        if exit::is_exiting() {
+            // The host may be half gone: neither call it nor drop what it gave.
+            return std::mem::forget(job);
+        }
+        self.callbacks.run(job);
+    }
+
+    fn op_starts_completion(&self) {
+        stats::add(&self.stats.ops_finished, 1);
+    }
+
+    fn op_finished(&self, cancelled: bool) {
+        if cancelled {
+            stats::add(&self.stats.ops_cancelled, 1);
+        }
+        let mut gate = self.gate.lock();
+        gate.running -= 1;
+        if gate.running == 0 {
+            self.all_done.notify_all();
+        }
+    }
+}
+
+impl Drop for Client {
+    /// The last reference is gone, so nothing runs: the threads are told to end, and nobody waits for them, since this
+    /// may be one of them. With a last callback, a helper thread waits and calls it.
+    fn drop(&mut self) {
+        if self.check_process().is_err() {
+            return;
+        }
+        self.transport.shut_down();
+        self.callbacks.stop();
+        let Some(last) = self.on_shut_down.lock().take() else { return };
+        let (transport, callbacks) = (self.transport.clone(), self.callbacks.clone());
+        let started = process::spawn("raskio-last".into(), move || {
+            transport.wait_stopped(None);
+            callbacks.wait_stopped(None);
+            if !exit::is_exiting() {
+                op::call_host(last);
+            }
+        });
+        if let Err(error) = started {
+            log::error!(target: "raskio", "on_shut_down is not called: {}", error.message());
+        }
+    }
+}
+
+fn start_transport(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
+    let ms = |limit: Option<Duration>| limit.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let settings = curl::Settings {
+        receive_buffer: RECEIVE_BUFFER,
+        // 0 would be libcurl's own 300 s; no limit is a limit of 24 days.
+        connect_timeout_ms: config.connect_timeout.map_or(i32::MAX as u64, |limit| ms(Some(limit))),
+        request_timeout_ms: ms(config.request_timeout),
+        verbose: config.verbose,
+    };
+    let policy = RetryPolicy { max_attempts: config.max_attempts, statuses: config.retry_status.clone() };
+    match config.backend {
+        Backend::MultiPoll => {
+            let budget = budget_within_open_files(config.max_concurrent_requests, process::open_file_limit());
+            // Any one reactor may use the whole budget, and must not close a connection that it will need again.
+            let engine =
+                Engine::new(settings, config.stall_timeout, policy, budget, stats, config.num_reactors, Some(budget))?;
+            Ok(Arc::new(ReactorPool::start(engine, config.dispatch)?))
+        }
+        Backend::EasyThreadpool => {
+            // A thread has one transfer at a time, but objects on several hosts.
+            let engine = Engine::new(settings, config.stall_timeout, policy, 4, stats, config.num_threads, None)?;
+            Ok(Arc::new(ThreadPool::start(engine)?))
+        }
+    }
+}
+
+/// A budget that the open-file limit can bear: a connection is a file.
+fn budget_within_open_files(budget: u32, limit: Option<u64>) -> u32 {
+    let Some(limit) = limit else { return budget };
+    // A very small limit keeps half for the host.
+    let bearable = u32::try_from(limit.saturating_sub(RESERVED_FILES).max(limit / 2).max(1)).unwrap_or(UNLIMITED);
+    if budget <= bearable {
+        return budget;
+    }
+    if budget != UNLIMITED {
+        log::warn!(
+            target: "raskio",
+            "max_concurrent_requests is cut from {budget} to {bearable}: the open-file limit is {limit} (ulimit -n), and \
+             each request may need a connection; raise the limit to use more"
+        );
+    }
+    bearable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_cut_to_what_the_open_file_limit_bears() {
+        assert_eq!(budget_within_open_files(256, Some(1024)), 256);
+        assert_eq!(budget_within_open_files(5000, Some(1024)), 960);
+        assert_eq!(budget_within_open_files(UNLIMITED, Some(1024)), 960);
+        assert_eq!(budget_within_open_files(5000, None), 5000);
+        assert_eq!(budget_within_open_files(256, Some(20)), 10);
+        assert_eq!(budget_within_open_files(256, Some(1)), 1);
     }
 }

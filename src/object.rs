@@ -1,11 +1,17 @@
 //! One URL or file, and what is known about it.
 
 use crate::client::Client;
-use crate::error::Result;
-use crate::op::{Completion, Operation};
+use crate::endpoint::{self, Endpoint, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::{self, Completion, OpResult, Operation};
+use crate::plan;
+use crate::staging::host::HostSink;
+use crate::sync::Mutex;
 use crate::sys::mem::HostBuffer;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::transport::{Job, Transfer};
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// How to open an object.
 #[derive(Clone, Default)]
@@ -27,8 +33,8 @@ pub struct ObjectInfo {
     pub endpoint: u32,
     /// The size, once learned.
     pub size: Option<u64>,
-    /// The entity tag, once learned.
-    pub etag: Option<Arc<std::ffi::CStr>>,
+    /// The entity tag, once learned; the same for the life of the object.
+    pub etag: Option<Arc<CStr>>,
 }
 
 /// How to read.
@@ -40,66 +46,240 @@ pub struct ReadOptions {
     pub deadline: Option<Duration>,
 }
 
+#[derive(Default)]
+struct Known {
+    size: Option<u64>,
+    etag: Option<Arc<str>>,
+    /// Where redirects led, so that the next request goes there at once.
+    moved_to: Option<Arc<Target>>,
+}
+
+/// What transfers need of an object; outlives the caller's handle while they run.
+pub struct ObjectCore {
+    endpoint: Arc<dyn Endpoint>,
+    known: Mutex<Known>,
+    etag: OnceLock<Arc<CStr>>,
+}
+
+impl ObjectCore {
+    /// Turns ranges into requests and judges replies.
+    pub fn endpoint(&self) -> &Arc<dyn Endpoint> {
+        &self.endpoint
+    }
+
+    /// The object as messages show it.
+    pub fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+
+    /// Where the next request goes, and whether that is where a redirect led before.
+    pub fn target(&self) -> (Arc<Target>, bool) {
+        match &self.known.lock().moved_to {
+            Some(target) => (target.clone(), true),
+            None => (self.endpoint.target().clone(), false),
+        }
+    }
+
+    /// The redirect's goal answered well.
+    pub fn remember(&self, target: &Arc<Target>) {
+        self.known.lock().moved_to = Some(target.clone());
+    }
+
+    /// What was remembered no longer answers.
+    pub fn forget(&self, target: &Arc<Target>) {
+        let mut known = self.known.lock();
+        if known.moved_to.as_ref().is_some_and(|moved_to| Arc::ptr_eq(moved_to, target)) {
+            known.moved_to = None;
+        }
+    }
+
+    /// The entity tag, if it may go into `If-Match`.
+    pub fn strong_etag(&self) -> Option<Arc<str>> {
+        self.known.lock().etag.clone().filter(|etag| endpoint::head::is_strong(etag))
+    }
+
+    /// Size, once known.
+    pub fn size(&self) -> Option<u64> {
+        self.known.lock().size
+    }
+
+    /// Compares what a reply says of the object with what earlier ones said, and keeps what is new.
+    ///
+    /// # Errors
+    /// OBJECT_CHANGED.
+    pub fn learn(&self, total: Option<u64>, etag: Option<&str>) -> Result<()> {
+        let mut known = self.known.lock();
+        let changed = |what: &str, before: &str, now: &str| {
+            Error::new(
+                ErrorKind::ObjectChanged,
+                format!(
+                    "the object changed while it was open: its {what} was {before}, now it is {now}; open it anew to read the new one"
+                ),
+            )
+        };
+        match (&known.etag, etag) {
+            (Some(before), Some(now)) if **before != *now => return Err(changed("ETag", before, now)),
+            (None, Some(now)) => {
+                known.etag = Some(now.into());
+                // A tag has no NUL: a header line with one does not parse.
+                if let Ok(text) = CString::new(now) {
+                    let _ = self.etag.set(text.into());
+                }
+            }
+            _ => {}
+        }
+        match (known.size, total) {
+            (Some(before), Some(now)) if before != now => Err(changed("size", &before.to_string(), &now.to_string())),
+            (None, Some(now)) => {
+                known.size = Some(now);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// One remote object or local file.
-pub struct Object {}
+pub struct Object {
+    client: Arc<Client>,
+    core: Arc<ObjectCore>,
+}
 
 /// An operation that is accepted but not yet submitted, so that the caller can publish it first.
-#[must_use = "an operation that is not submitted never completes"]
-pub struct Pending {}
+#[must_use = "an operation that is not submitted ends with INTERNAL"]
+pub struct Pending {
+    client: Arc<Client>,
+    op: Arc<Operation>,
+    transfers: Vec<Transfer>,
+}
 
 impl Pending {
     /// The operation.
     pub fn op(&self) -> &Arc<Operation> {
-        todo!()
+        &self.op
     }
+
     /// Hands its requests to the transport. Never fails: from here on every outcome goes to the completion.
     pub fn submit(self) {
-        todo!()
+        self.client.submit(self.transfers);
     }
 }
 
 impl Object {
+    pub(crate) fn new(client: Arc<Client>, endpoint: Arc<dyn Endpoint>, size: Option<u64>) -> Arc<Object> {
+        let known = Known { size, ..Known::default() };
+        let core = ObjectCore { endpoint, known: Mutex::new(known), etag: OnceLock::new() };
+        Arc::new(Object { client, core: Arc::new(core) })
+    }
+
     /// Its client.
     pub fn client(&self) -> &Arc<Client> {
-        todo!()
+        &self.client
     }
+
+    /// The object as messages show it.
+    pub fn name(&self) -> &str {
+        self.core.name()
+    }
+
     /// What is known without asking.
     pub fn info(&self) -> ObjectInfo {
-        todo!()
+        ObjectInfo { endpoint: self.core.endpoint.kind(), size: self.core.size(), etag: self.core.etag.get().cloned() }
     }
+
     /// The size, once learned.
     pub fn size(&self) -> Option<u64> {
-        todo!()
+        self.core.size()
     }
+
     /// Asks for the size and the entity tag.
+    ///
+    /// # Errors
+    /// SHUT_DOWN, FORKED.
     pub fn stat(self: &Arc<Self>, options: &ReadOptions, done: Completion) -> Result<Pending> {
-        let _ = (options, done);
-        todo!()
+        let op = self.client.begin(1, 0, deadline(options), done)?;
+        let transfers = vec![Transfer::new(op.clone(), self.core.clone(), Job::Stat { probe: false })];
+        Ok(Pending { client: self.client.clone(), op, transfers })
     }
+
     /// Reads `buffer.len()` bytes from `offset` into `buffer`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a range that overflows or leaves the object, SHUT_DOWN, FORKED. The completion is dropped
+    /// uncalled then.
     pub fn read(
         self: &Arc<Self>,
         offset: u64,
-        buffer: HostBuffer,
+        mut buffer: HostBuffer,
         options: &ReadOptions,
         done: Completion,
     ) -> Result<Pending> {
-        let _ = (offset, buffer, options, done);
-        todo!()
+        let size = buffer.len();
+        plan::check_bounds(self.name(), offset, size, self.core.size())?;
+        let task_size = options.task_size.unwrap_or(self.client.config().task_size);
+        let count = plan::request_count(size, task_size);
+        // 2^31 requests would take 300 GB to queue: a task size of a few bytes for an object of terabytes is a mistake.
+        let count = usize::try_from(count).ok().filter(|&count| count < 1 << 31).ok_or_else(|| {
+            Error::invalid(format!(
+                "reading {size} bytes of {} in requests of {task_size} bytes takes {count} requests, more than 2^31",
+                self.name()
+            ))
+        })?;
+        let op = self.client.begin(count.max(1), offset, deadline(options), done)?;
+        let mut transfers = Vec::with_capacity(count.max(1));
+        if count == 0 {
+            transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Nothing));
+        }
+        for range in plan::split(offset, size, task_size) {
+            let sink = Box::new(HostSink(buffer.split_to(range.len)));
+            transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Read { range, sink }));
+        }
+        Ok(Pending { client: self.client.clone(), op, transfers })
     }
+
     /// [`Object::stat`], waited for. Returns the size.
+    ///
+    /// # Errors
+    /// As the operation, and WOULD_DEADLOCK inside a callback.
     pub fn stat_sync(self: &Arc<Self>) -> Result<u64> {
-        todo!()
+        self.wait_for("stat", |done| self.stat(&ReadOptions::default(), done))?;
+        self.size().ok_or_else(|| Error::new(ErrorKind::Internal, "the size is unknown after a stat"))
     }
+
     /// [`Object::read`], waited for. Returns the bytes read.
+    ///
+    /// # Errors
+    /// As the operation, and WOULD_DEADLOCK inside a callback.
     pub fn read_sync(self: &Arc<Self>, offset: u64, buffer: HostBuffer, options: &ReadOptions) -> Result<u64> {
-        let _ = (offset, buffer, options);
-        todo!()
+        self.wait_for("a blocking read", |done| self.read(offset, buffer, options, done))
     }
+
+    fn wait_for(&self, what: &str, start: impl FnOnce(Completion) -> Result<Pending>) -> Result<u64> {
+        if op::in_callback() {
+            return Err(op::would_deadlock(what));
+        }
+        let outcome = Arc::new(Mutex::new(None));
+        let written = outcome.clone();
+        let done: Completion = Box::new(move |result: &OpResult<'_>| {
+            *written.lock() = Some(match result.error {
+                Some(error) => Err(error.clone()),
+                None => Ok(result.bytes),
+            });
+        });
+        let pending = start(done)?;
+        let op = pending.op().clone();
+        pending.submit();
+        op.wait(None)?;
+        let outcome = outcome.lock().take();
+        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, "an operation ended without a result")))
+    }
+}
+
+fn deadline(options: &ReadOptions) -> Option<Instant> {
+    options.deadline.and_then(|limit| Instant::now().checked_add(limit))
 }
 
 /// The endpoint kind that a URL would get (`RASKIO_ENDPOINT_*`, 0 if none would open it). No network I/O.
 pub fn infer_endpoint(url: &str) -> u32 {
-    let _ = url;
-    todo!()
+    endpoint::infer(url)
 }

@@ -30,6 +30,8 @@ pub trait OpOwner: Send + Sync {
     fn cancel_requested(&self);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
+    /// The completion is about to be called.
+    fn op_starts_completion(&self);
     /// The completion has returned.
     fn op_finished(&self, cancelled: bool);
 }
@@ -177,6 +179,9 @@ impl Operation {
             attempts: self.attempts.load(Ordering::Relaxed),
             offset: self.offset.load(Ordering::Relaxed),
         };
+        if let Some(owner) = &owner {
+            owner.op_starts_completion();
+        }
         if let Some(completion) = completion {
             call_host(|| completion(&result));
         }

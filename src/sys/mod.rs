@@ -1,5 +1,8 @@
 //! The only code that names libcurl, CUDA, io_uring or raw memory.
 #![allow(unsafe_code)]
 
+pub mod curl;
+pub mod event;
 pub mod mem;
+pub mod per_process;
 pub mod process;

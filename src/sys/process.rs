@@ -1,34 +1,162 @@
-//! The process: which side of a fork this is.
+//! The process: forks, exit, limits, signals.
 
 use crate::error::{Error, Result};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static INSTALL: Once = Once::new();
+/// Forks that are under way: between the prepare handler and the parent's or child's.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+/// [`once_before_forks`]: 0 not yet, 1 running, 2 done.
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn before_fork() {
+    FORKING.fetch_add(1, SeqCst);
+    // A child of a half-started libcurl would wait for ever for the other half.
+    while STARTED.load(SeqCst) == 1 {
+        std::thread::yield_now();
+    }
+}
+
+extern "C" fn in_parent() {
+    FORKING.fetch_sub(1, SeqCst);
+}
 
 extern "C" fn in_child() {
-    // Async-signal-safe: one atomic add, no lock, no allocation.
-    GENERATION.fetch_add(1, Ordering::SeqCst);
+    // Async-signal-safe: atomics only, no lock, no allocation.
+    FORKING.store(0, SeqCst);
+    GENERATION.fetch_add(1, SeqCst);
 }
 
 /// Which fork generation this process is: a child's differs from its parent's. Read before any lock.
 pub fn generation() -> u64 {
-    GENERATION.load(Ordering::Relaxed)
+    GENERATION.load(std::sync::atomic::Ordering::Relaxed)
 }
 
 /// Starts counting forks. Called before the first thing that a child must not use exists.
 ///
 /// # Errors
-/// OUT_OF_MEMORY when the C library cannot store the handler.
+/// OUT_OF_MEMORY when the C library cannot store the handlers.
 pub fn watch_forks() -> Result<()> {
     let mut outcome = 0;
     INSTALL.call_once(|| {
-        // SAFETY: the handler only touches a static atomic, and the library is linked `-z nodelete`, so its code stays.
-        outcome = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: the handlers only touch static atomics, and the library is linked `-z nodelete`, so their code stays.
+        outcome = unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     });
     if outcome != 0 {
-        return Err(Error::os("registering the fork handler", &std::io::Error::from_raw_os_error(outcome)));
+        return Err(Error::os("registering the fork handlers", &std::io::Error::from_raw_os_error(outcome)));
     }
     Ok(())
+}
+
+/// Runs `start` unless it has run well before, with no fork of this process in the middle of it.
+///
+/// # Errors
+/// Those of `start`; the next call tries again.
+pub fn once_before_forks(start: impl FnOnce() -> Result<()>) -> Result<()> {
+    loop {
+        match STARTED.compare_exchange(0, 1, SeqCst, SeqCst) {
+            Err(2) => return Ok(()),
+            Err(_) => std::thread::yield_now(),
+            Ok(_) if FORKING.load(SeqCst) > 0 => {
+                STARTED.store(0, SeqCst);
+                std::thread::yield_now();
+            }
+            Ok(_) => break,
+        }
+    }
+    let outcome = start();
+    STARTED.store(if outcome.is_ok() { 2 } else { 0 }, SeqCst);
+    outcome
+}
+
+static EXIT: std::sync::OnceLock<fn()> = std::sync::OnceLock::new();
+
+extern "C" fn run_at_exit() {
+    if let Some(handler) = EXIT.get() {
+        // Unwinding out of an exit handler aborts the process.
+        let _ = std::panic::catch_unwind(handler);
+    }
+}
+
+/// Has `handler` called when the process exits.
+///
+/// # Errors
+/// OUT_OF_MEMORY when the C library cannot store the handler.
+pub fn at_exit(handler: fn()) -> Result<()> {
+    if EXIT.set(handler).is_err() {
+        return Ok(());
+    }
+    // SAFETY: the handler is a plain function of this library, which is never unloaded (`-z nodelete`).
+    if unsafe { libc::atexit(run_at_exit) } != 0 {
+        return Err(Error::new(crate::error::ErrorKind::OutOfMemory, "the C library cannot store an exit handler"));
+    }
+    Ok(())
+}
+
+/// The soft limit of open files, `None` if there is none.
+pub fn open_file_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: one writable rlimit is passed.
+    let outcome = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    (outcome == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Starts a thread that no signal of the host is delivered to.
+///
+/// # Errors
+/// IO when the system cannot make a thread.
+pub fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    // The mask is inherited: block everything, start, restore. The host's handlers never run on RaskIO's threads.
+    // SAFETY: sigset_t is plain data, and every pointer is to one of ours.
+    let before = unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let started = std::thread::Builder::new().name(name.clone()).spawn(body);
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    started.map(drop).map_err(|source| Error::os(format_args!("starting the thread {name}"), &source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_another_generation_and_its_parent_keeps_its_own() {
+        watch_forks().unwrap();
+        let before = generation();
+        // SAFETY: the child calls only async-signal-safe functions before it ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(generation() == before)) };
+        }
+        let mut status = 0;
+        // SAFETY: one writable int is passed.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child saw its parent's generation");
+        assert_eq!(generation(), before);
+    }
+
+    #[test]
+    fn signals_stay_off_its_threads_and_on_the_callers() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let blocked = || {
+            // SAFETY: sigset_t is plain data; with a null new set the mask is only read.
+            unsafe {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+                libc::sigismember(&mask, libc::SIGUSR1) == 1
+            }
+        };
+        spawn("raskio-test".into(), move || sender.send(blocked()).unwrap()).unwrap();
+        assert!(receiver.recv().unwrap());
+        assert!(!blocked());
+    }
 }

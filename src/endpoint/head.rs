@@ -1,0 +1,259 @@
+//! The part of a response's head that decides about its body.
+
+use crate::error::ErrorKind;
+
+/// `Content-Range`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentRange {
+    /// `bytes first-last/total`, total `None` for `*`.
+    Bytes {
+        /// First byte.
+        first: u64,
+        /// Last byte, at least `first`.
+        last: u64,
+        /// Size of the object, more than `last`.
+        total: Option<u64>,
+    },
+    /// `bytes */total`, of a 416.
+    Unsatisfied {
+        /// Size of the object.
+        total: u64,
+    },
+}
+
+impl ContentRange {
+    /// Reads a header value; `None` if it is none.
+    pub fn parse(value: &str) -> Option<ContentRange> {
+        let value = value.trim();
+        let unit = value.get(..5)?;
+        if !unit.eq_ignore_ascii_case("bytes") {
+            return None;
+        }
+        let (range, total) = value[5..].trim_start_matches([' ', '=', '\t']).split_once('/')?;
+        let total = match total.trim() {
+            "*" => None,
+            total => Some(number(total)?),
+        };
+        if range.trim() == "*" {
+            return Some(ContentRange::Unsatisfied { total: total? });
+        }
+        let (first, last) = range.split_once('-')?;
+        let (first, last) = (number(first.trim())?, number(last.trim())?);
+        (first <= last && total.is_none_or(|total| last < total)).then_some(ContentRange::Bytes { first, last, total })
+    }
+
+    /// Size of the object, where it says so.
+    pub fn total(self) -> Option<u64> {
+        match self {
+            ContentRange::Bytes { total, .. } => total,
+            ContentRange::Unsatisfied { total } => Some(total),
+        }
+    }
+}
+
+/// Decimal digits alone: no sign, no blank.
+fn number(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// An entity tag as the server wrote it: `"…"` or `W/"…"`.
+pub fn parse_etag(value: &str) -> Option<&str> {
+    let value = value.trim();
+    let opaque = value.strip_prefix("W/").unwrap_or(value);
+    let inner = opaque.strip_prefix('"')?.strip_suffix('"')?;
+    (!inner.contains('"') && value.len() <= 1024 && !value.bytes().any(|b| b.is_ascii_control())).then_some(value)
+}
+
+/// Whether a tag names bytes, not meaning: only such a one may go into `If-Match`.
+pub fn is_strong(etag: &str) -> bool {
+    etag.starts_with('"')
+}
+
+/// What a response says before its body. Reused from response to response.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    /// 0 until a status line came.
+    pub status: u16,
+    /// The head is complete.
+    pub complete: bool,
+    /// `Content-Length`, unless the body is chunked.
+    pub content_length: Option<u64>,
+    /// `Content-Range`; `Some(None)` for one that makes no sense.
+    pub content_range: Option<Option<ContentRange>>,
+    /// `Content-Range` as written, cut to what an error message can hold.
+    pub content_range_text: String,
+    /// A `Content-Encoding` other than identity.
+    pub content_encoding: Option<String>,
+    /// `ETag`.
+    pub etag: Option<String>,
+    /// `Location`.
+    pub location: Option<String>,
+    /// `Retry-After`.
+    pub retry_after: Option<String>,
+    chunked: bool,
+}
+
+impl ResponseHead {
+    /// Forgets the last response.
+    pub fn clear(&mut self) {
+        // Most of the time there is nothing on the heap to free.
+        *self = ResponseHead::default();
+    }
+
+    /// Takes one line in, with its line end. A new status line starts over: interim and proxy replies come first.
+    pub fn line(&mut self, line: &[u8]) {
+        let line = line.trim_ascii_end();
+        if line.is_empty() {
+            // The head of an interim reply ends as well, but is not the one that counts.
+            self.complete = self.status >= 200;
+            return;
+        }
+        if let Some(rest) = line.strip_prefix(b"HTTP/") {
+            self.clear();
+            let mut words = rest.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+            let status = words.nth(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+            self.status = status.unwrap_or(0);
+            return;
+        }
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { return };
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        // Length and first letter tell nearly every other header apart before anything is compared or copied.
+        match (name.len(), name[..1].first().map(u8::to_ascii_lowercase)) {
+            (14, Some(b'c')) if name.eq_ignore_ascii_case(b"content-length") => {
+                self.content_length = if self.chunked { None } else { text(value).as_deref().and_then(number) };
+            }
+            (13, Some(b'c')) if name.eq_ignore_ascii_case(b"content-range") => {
+                let value = text(value).unwrap_or_default();
+                self.content_range = Some(ContentRange::parse(&value));
+                self.content_range_text = value.chars().take(80).collect();
+            }
+            (17, Some(b't')) if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                self.chunked = true;
+                self.content_length = None;
+            }
+            (16, Some(b'c')) if name.eq_ignore_ascii_case(b"content-encoding") => {
+                self.content_encoding =
+                    text(value).filter(|value| !value.is_empty() && !value.eq_ignore_ascii_case("identity"));
+            }
+            (4, Some(b'e')) if name.eq_ignore_ascii_case(b"etag") => {
+                self.etag = text(value).as_deref().and_then(parse_etag).map(str::to_owned);
+            }
+            (8, Some(b'l')) if name.eq_ignore_ascii_case(b"location") => self.location = text(value),
+            (11, Some(b'r')) if name.eq_ignore_ascii_case(b"retry-after") => self.retry_after = text(value),
+            _ => {}
+        }
+    }
+
+    /// Size of the object, where the head says so.
+    pub fn total(&self) -> Option<u64> {
+        self.content_range.flatten().and_then(ContentRange::total)
+    }
+
+    /// The kind of error that its status stands for.
+    pub fn error_kind(&self) -> ErrorKind {
+        ErrorKind::from_http_status(self.status)
+    }
+}
+
+fn text(value: &[u8]) -> Option<String> {
+    std::str::from_utf8(value.trim_ascii()).ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(lines: &[&str]) -> ResponseHead {
+        let mut head = ResponseHead::default();
+        lines.iter().for_each(|line| head.line(line.as_bytes()));
+        head
+    }
+
+    #[test]
+    fn content_range_is_read_strictly() {
+        let bytes = |first, last, total| Some(ContentRange::Bytes { first, last, total });
+        for (value, want) in [
+            ("bytes 0-9/100", bytes(0, 9, Some(100))),
+            (" BYTES 5-5/* ", bytes(5, 5, None)),
+            ("bytes=0-0/1", bytes(0, 0, Some(1))),
+            ("bytes */0", Some(ContentRange::Unsatisfied { total: 0 })),
+            ("bytes */*", None),
+            ("bytes 9-0/100", None),
+            ("bytes 0-100/100", None),
+            ("bytes -1-9/100", None),
+            ("bytes 0-+9/100", None),
+            ("bytes 0-9", None),
+            ("items 0-9/100", None),
+            ("bytes 0-99999999999999999999/*", None),
+            ("", None),
+            ("é", None),
+        ] {
+            assert_eq!(ContentRange::parse(value), want, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn interim_replies_are_forgotten() {
+        let head = head(&[
+            "HTTP/1.1 103 Early Hints\r\n",
+            "ETag: \"x\"\r\n",
+            "\r\n",
+            "HTTP/1.1 206 OK\r\n",
+            "Content-Length: 5\r\n",
+            "\r\n",
+        ]);
+        assert_eq!((head.status, head.etag.as_deref(), head.content_length, head.complete), (206, None, Some(5), true));
+    }
+
+    #[test]
+    fn names_are_case_insensitive_and_values_trimmed() {
+        let head = head(&[
+            "HTTP/1.0 200\n",
+            "CONTENT-LENGTH:7\n",
+            "eTaG:  W/\"a b\"  \n",
+            "location: /x \r\n",
+            "Retry-After: 3\r\n",
+        ]);
+        assert_eq!((head.content_length, head.etag.as_deref()), (Some(7), Some("W/\"a b\"")));
+        assert_eq!((head.location.as_deref(), head.retry_after.as_deref()), (Some("/x"), Some("3")));
+    }
+
+    #[test]
+    fn a_chunked_body_has_no_length_wherever_it_says_so() {
+        assert_eq!(head(&["HTTP/1.1 200 OK", "Content-Length: 5", "Transfer-Encoding: chunked"]).content_length, None);
+        assert_eq!(head(&["HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "Content-Length: 5"]).content_length, None);
+    }
+
+    #[test]
+    fn identity_is_no_encoding_and_gzip_is_one() {
+        assert_eq!(head(&["HTTP/1.1 206 OK", "Content-Encoding: Identity"]).content_encoding, None);
+        assert_eq!(head(&["HTTP/1.1 206 OK", "Content-Encoding: gzip"]).content_encoding.as_deref(), Some("gzip"));
+    }
+
+    #[test]
+    fn only_a_quoted_tag_is_a_tag_and_only_an_unmarked_one_is_strong() {
+        assert_eq!(parse_etag(" \"abc\" "), Some("\"abc\""));
+        assert!(is_strong("\"abc\"") && !is_strong("W/\"abc\""));
+        for value in ["", "abc", "\"a", "\"a\"b\"", "w/\"a\"", "\"a\u{1}\""] {
+            assert_eq!(parse_etag(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_does_no_harm() {
+        for line in [
+            "\r\n",
+            ":",
+            ": x",
+            "HTTP/",
+            "HTTP/1.1",
+            "HTTP/1.1 abc",
+            "Content-Range",
+            "Content-Length: -5",
+            "\u{0}\u{ff}:",
+        ] {
+            let head = head(&["HTTP/1.1 206 OK", line]);
+            assert!(head.content_length.is_none() && head.content_range.is_none(), "{line:?}");
+        }
+    }
+}

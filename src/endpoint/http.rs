@@ -1,0 +1,355 @@
+//! Any HTTP or HTTPS URL, sent byte for byte as it was given.
+
+use super::head::{ContentRange, ResponseHead};
+use super::tls::Trust;
+use super::{Endpoint, Kind, Origin, Reply, Stat, Target, WireRequest, redact};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectOptions;
+use crate::plan::ByteRange;
+use crate::sys::curl::{self, Url};
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// The row in [`super::KINDS`].
+pub const KIND: Kind = Kind { number: 1, name: "HTTP", matches, open };
+
+/// RaskIO sets these itself; a second one would contradict the first.
+const OWN_HEADERS: &[&str] =
+    &["accept-encoding", "connection", "content-length", "if-match", "if-range", "range", "te", "transfer-encoding"];
+
+fn matches(url: &Url) -> bool {
+    matches!(url.scheme().as_str(), "http" | "https")
+}
+
+fn open(text: &str, url: &Url, options: &ObjectOptions) -> Result<Arc<dyn Endpoint>> {
+    if !matches(url) {
+        let name = redact::url(text);
+        return Err(Error::invalid(format!("cannot open {name} as HTTP: its scheme is {:?}", url.scheme())));
+    }
+    let origin = Origin::of(url);
+    let tls = if origin.scheme == "https" { Trust::find(options.ca_file.as_deref())? } else { Trust::none() };
+    let headers = options.headers.iter().map(|line| header(line)).collect::<Result<_>>()?;
+    let target = Target { url: curl::c_string("the URL", text)?, name: redact::url(text), origin, headers, tls };
+    Ok(Arc::new(HttpEndpoint { target: Arc::new(target), ca_file: options.ca_file.clone() }))
+}
+
+/// Checks one header of the caller's.
+fn header(line: &str) -> Result<CString> {
+    // The value may be a secret: messages show the name alone.
+    let (name, value) =
+        line.split_once(':').ok_or_else(|| Error::invalid("a header has no colon; write \"Name: value\""))?;
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err(Error::invalid(format!("{:?} is no name of a header", redact::printable(name, 80))));
+    }
+    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+        return Err(Error::invalid(format!("the value of the header {name} holds a control character")));
+    }
+    if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+        return Err(Error::invalid(format!("the header {name} is RaskIO's own to set")));
+    }
+    // libcurl takes "Name:" as "remove this header"; an empty value is written with a semicolon.
+    if value.trim().is_empty() {
+        return curl::c_string("a header", &format!("{name};"));
+    }
+    curl::c_string("a header", line)
+}
+
+/// One URL.
+#[derive(Debug)]
+pub struct HttpEndpoint {
+    target: Arc<Target>,
+    ca_file: Option<String>,
+}
+
+impl Endpoint for HttpEndpoint {
+    fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    fn kind(&self) -> u32 {
+        KIND.number
+    }
+
+    fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
+    fn redirect(&self, from: &Target, location: &str) -> Result<Arc<Target>> {
+        let shown = redact::url(location);
+        let refuse = |why: &str| Error::new(ErrorKind::Http, format!("the redirect to {shown} is not followed: {why}"));
+        let mut url = Url::parse(from.url.to_str().map_err(|_| refuse("the URL is not UTF-8"))?)?;
+        url.follow(location).map_err(|error| refuse(error.message()))?;
+        let origin = Origin::of(&url);
+        match (from.origin.scheme.as_str(), origin.scheme.as_str()) {
+            ("http" | "https", "https") | ("http", "http") => {}
+            ("https", "http") => return Err(refuse("it falls from https to http")),
+            _ => return Err(refuse("it leaves http and https")),
+        }
+        let same = origin == self.target.origin;
+        if !same && url.user().is_some() {
+            return Err(refuse("it brings a user name of its own"));
+        }
+        let text = url.text()?;
+        // The caller's headers, and with them every secret, go to the object's own origin only. What RaskIO remembers
+        // is where the chain ended, so that each hop is checked against where the chain began.
+        Ok(Arc::new(Target {
+            name: redact::url(&text.to_string_lossy()),
+            url: text,
+            headers: if same { self.target.headers.clone() } else { Vec::new() },
+            tls: match origin.scheme.as_str() {
+                "https" if self.target.origin.scheme == "https" => self.target.tls.clone(),
+                "https" => Trust::find(self.ca_file.as_deref())?,
+                _ => Trust::none(),
+            },
+            origin,
+        }))
+    }
+
+    fn get(&self, target: &Arc<Target>, range: ByteRange) -> WireRequest {
+        WireRequest { target: target.clone(), head: false, range: Some(range), if_match: None }
+    }
+
+    fn stat(&self, target: &Arc<Target>, probe: bool) -> WireRequest {
+        let range = probe.then_some(ByteRange { start: 0, len: 1 });
+        WireRequest { target: target.clone(), head: !probe, range, if_match: None }
+    }
+
+    fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+        check(range, head).map_err(|error| error.with_http_status(head.status))
+    }
+
+    fn check_stat(&self, probe: bool, head: &ResponseHead) -> Result<Stat> {
+        check_stat(probe, head).map_err(|error| error.with_http_status(head.status))
+    }
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::Range, message)
+}
+
+/// Whether a successful reply delivers (the start of) `range`.
+pub fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+    if let Some(encoding) = &head.content_encoding {
+        return Err(wrong(format!(
+            "the server encoded the body as {}, although identity was asked for: its bytes are not the object's",
+            redact::printable(encoding, 40)
+        )));
+    }
+    match head.status {
+        206 => check_partial(range, head),
+        200 => match head.content_length {
+            // The whole object may come as a 200, and so may one whose length shows only at its end.
+            Some(length) if range.start == 0 && length == range.len => Ok(Reply { len: length, total: Some(length) }),
+            None if range.start == 0 => Ok(Reply { len: range.len, total: None }),
+            length => Err(wrong(format!(
+                "asked for bytes {range}, the server ignored the range and sent the whole object{} (200 instead of 206): \
+                 maybe the server doesn't support file ranges? Only a read of the whole object in one request works here",
+                length.map(|length| format!(" of {length} bytes")).unwrap_or_default()
+            ))),
+        },
+        status => {
+            Err(Error::new(ErrorKind::Http, format!("asked for bytes {range}, got status {status} instead of 206")))
+        }
+    }
+}
+
+fn check_partial(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+    let shown = redact::printable(&head.content_range_text, 80);
+    match head.content_range {
+        Some(Some(ContentRange::Bytes { first, last, total })) if first == range.start && last < range.end() => {
+            let len = last - first + 1;
+            if len < range.len && total.is_some_and(|total| total == last + 1) {
+                return Err(wrong(format!(
+                    "asked for bytes {range}, but the object ends after {} bytes; read no further than its size",
+                    last + 1
+                )));
+            }
+            if head.content_length.is_some_and(|length| length > len) {
+                let length = head.content_length.unwrap_or_default();
+                return Err(wrong(format!("the reply announces {length} bytes for the {len} bytes of \"{shown}\"")));
+            }
+            Ok(Reply { len, total })
+        }
+        Some(Some(_)) => Err(wrong(format!("asked for bytes {range}, the server sent \"{shown}\""))),
+        Some(None) => {
+            Err(wrong(format!("asked for bytes {range}, the server's Content-Range \"{shown}\" makes no sense")))
+        }
+        None => Err(wrong(format!(
+            "asked for bytes {range}, the server's 206 does not say which bytes it sends (no Content-Range)"
+        ))),
+    }
+}
+
+/// What a reply to HEAD, or to GET of the first byte, says about the size.
+pub fn check_stat(probe: bool, head: &ResponseHead) -> Result<Stat> {
+    let unknown =
+        |why: &str| Err(wrong(format!("the size is unknown: {why}; open the object with its size if you know it")));
+    match (probe, head.status) {
+        (false, 200 | 206) => match (head.content_length, &head.content_encoding) {
+            (Some(length), None) => Ok(Stat::Size(length)),
+            _ => Ok(Stat::Probe),
+        },
+        // Presigned URLs refuse HEAD with 403, others with 400, 405 or 501; only these five mean what they say.
+        (false, status @ (401 | 404 | 410 | 408 | 429)) => Err(status_error(status)),
+        (false, 501) => Ok(Stat::Probe),
+        (false, status @ 500..=599) => Err(status_error(status)),
+        (false, _) => Ok(Stat::Probe),
+        (true, 206) => match head.content_range {
+            Some(Some(ContentRange::Bytes { first: 0, last: 0, total: Some(total) })) => Ok(Stat::Size(total)),
+            Some(Some(ContentRange::Bytes { total: None, .. })) => {
+                unknown(&format!("the server says \"{}\"", redact::printable(&head.content_range_text, 80)))
+            }
+            _ => unknown(&format!(
+                "asked for bytes 0-0, the server says \"{}\"",
+                redact::printable(&head.content_range_text, 80)
+            )),
+        },
+        (true, 200) => match (head.content_length, &head.content_encoding) {
+            (Some(length), None) => Ok(Stat::Size(length)),
+            _ => unknown("the server ignores ranges and gives no length"),
+        },
+        // An empty object has no first byte.
+        (true, 416) => match head.content_range {
+            Some(Some(ContentRange::Unsatisfied { total })) => Ok(Stat::Size(total)),
+            _ => unknown("the server refuses the range 0-0 and does not say why"),
+        },
+        (true, status) => Err(status_error(status)),
+    }
+}
+
+/// The error of a status that is no success.
+pub fn status_error(status: u16) -> Error {
+    Error::new(ErrorKind::from_http_status(status), format!("the server answered {status}")).with_http_status(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: u16, lines: &[&str]) -> ResponseHead {
+        let mut head = ResponseHead::default();
+        head.line(format!("HTTP/1.1 {status} x").as_bytes());
+        lines.iter().for_each(|line| head.line(line.as_bytes()));
+        head.line(b"");
+        head
+    }
+
+    fn asked(start: u64, len: u64, status: u16, lines: &[&str]) -> Result<Reply> {
+        check(ByteRange { start, len }, &head(status, lines))
+    }
+
+    #[test]
+    fn only_the_range_that_was_asked_for_is_accepted() {
+        let reply = asked(10, 10, 206, &["Content-Range: bytes 10-19/100", "Content-Length: 10"]).unwrap();
+        assert_eq!(reply, Reply { len: 10, total: Some(100) });
+        assert_eq!(asked(10, 10, 206, &["Content-Range: bytes 10-14/*"]).unwrap().len, 5, "a start is a start");
+        for lines in [
+            &["Content-Range: bytes 0-9/100"][..],
+            &["Content-Range: bytes 10-20/100"],
+            &["Content-Range: bytes 11-19/100"],
+            &["Content-Range: bytes 10-19"],
+            &["Content-Range: bytes */100"],
+            &["Content-Range: bytes 10-14/15"],
+            &["Content-Range: bytes 10-19/100", "Content-Length: 11"],
+            &["Content-Range: bytes 10-19/100", "Content-Encoding: gzip"],
+            &[],
+        ] {
+            assert_eq!(asked(10, 10, 206, lines).unwrap_err().kind(), ErrorKind::Range, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_200_is_accepted_for_the_whole_object_only() {
+        assert_eq!(asked(0, 100, 200, &["Content-Length: 100"]).unwrap(), Reply { len: 100, total: Some(100) });
+        assert_eq!(asked(0, 100, 200, &[]).unwrap(), Reply { len: 100, total: None });
+        for (start, len, lines) in
+            [(10, 10, &["Content-Length: 100"][..]), (0, 10, &["Content-Length: 100"]), (1, 99, &[])]
+        {
+            let error = asked(start, len, 200, lines).unwrap_err();
+            assert!(error.message().contains("maybe the server doesn't support file ranges?"), "{error}");
+        }
+        assert_eq!(asked(0, 1, 204, &[]).unwrap_err().kind(), ErrorKind::Http);
+    }
+
+    #[test]
+    fn a_size_is_learned_from_head_or_from_the_first_byte() {
+        for (probe, status, lines, want) in [
+            (false, 200, &["Content-Length: 7"][..], Stat::Size(7)),
+            (false, 200, &["Content-Length: 0"], Stat::Size(0)),
+            (false, 200, &[], Stat::Probe),
+            (false, 200, &["Content-Length: 7", "Transfer-Encoding: chunked"], Stat::Probe),
+            (false, 200, &["Content-Length: 7", "Content-Encoding: gzip"], Stat::Probe),
+            (false, 403, &[], Stat::Probe),
+            (false, 405, &[], Stat::Probe),
+            (false, 501, &[], Stat::Probe),
+            (true, 206, &["Content-Range: bytes 0-0/4096"], Stat::Size(4096)),
+            (true, 416, &["Content-Range: bytes */0"], Stat::Size(0)),
+            (true, 200, &["Content-Length: 9"], Stat::Size(9)),
+        ] {
+            assert_eq!(check_stat(probe, &head(status, lines)).unwrap(), want, "{probe} {status} {lines:?}");
+        }
+        for (probe, status, lines, want) in [
+            (false, 404, &[][..], ErrorKind::NotFound),
+            (false, 503, &[], ErrorKind::Unavailable),
+            (true, 403, &[], ErrorKind::PermissionDenied),
+            (true, 206, &["Content-Range: bytes 0-0/*"], ErrorKind::Range),
+            (true, 206, &[], ErrorKind::Range),
+            (true, 200, &[], ErrorKind::Range),
+            (true, 416, &[], ErrorKind::Range),
+        ] {
+            assert_eq!(check_stat(probe, &head(status, lines)).unwrap_err().kind(), want, "{probe} {status} {lines:?}");
+        }
+    }
+
+    fn endpoint(url: &str, headers: &[&str]) -> Result<Arc<dyn Endpoint>> {
+        let headers = headers.iter().map(|line| (*line).to_owned()).collect();
+        super::super::open(url, &ObjectOptions { headers, ..ObjectOptions::default() })
+    }
+
+    #[test]
+    fn headers_stay_with_their_origin() {
+        let endpoint = endpoint("http://h:1/a", &["X-Secret: s"]).unwrap();
+        let first = endpoint.target().clone();
+        assert_eq!(endpoint.redirect(&first, "/b").unwrap().headers.len(), 1);
+        for location in ["http://h:2/b", "http://g:1/b", "https://h:1/b"] {
+            let away = endpoint.redirect(&first, location).unwrap();
+            assert!(away.headers.is_empty(), "{location}");
+            let back = endpoint.redirect(&away, "https://h:1/c").unwrap();
+            assert!(back.headers.is_empty(), "another scheme is another origin");
+        }
+    }
+
+    #[test]
+    fn a_redirect_never_falls_to_http_nor_leaves_it() {
+        let endpoint = endpoint("https://h/a", &[]).unwrap();
+        let first = endpoint.target().clone();
+        for location in ["http://h/a", "ftp://h/a", "file:///etc/passwd", "https://u:p@other/a", "http://"] {
+            let error = endpoint.redirect(&first, location).unwrap_err();
+            assert!(error.message().contains("not followed"), "{error}");
+            assert!(!error.message().contains("u:p"), "{error}");
+        }
+    }
+
+    #[test]
+    fn bad_headers_and_urls_are_named_and_their_secrets_are_not() {
+        for line in
+            ["no colon s3cr3t", ": s3cr3t", "Na me: s3cr3t", "X: s3cr3t\r\nY: z", "Range: s3cr3t", "X: s3cr3t\u{0}"]
+        {
+            let error = endpoint("http://h/", &[line]).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(!error.message().contains("s3cr3t"), "{error}");
+        }
+        assert!(endpoint("http://h/", &["X-Empty:", "A: b"]).is_ok());
+        for (url, kind) in [
+            ("", ErrorKind::InvalidArgument),
+            ("http://", ErrorKind::InvalidArgument),
+            ("http://h/a\nb", ErrorKind::InvalidArgument),
+            ("ftp://h/", ErrorKind::Unsupported),
+            ("s3://b/k", ErrorKind::Unsupported),
+            ("http://h:bad/", ErrorKind::InvalidArgument),
+        ] {
+            assert_eq!(endpoint(url, &[]).err().unwrap_or_else(|| panic!("{url:?}")).kind(), kind, "{url:?}");
+        }
+    }
+}

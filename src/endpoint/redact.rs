@@ -1,0 +1,136 @@
+//! What may be shown of URLs and headers: never a key, a token, a signature or a password.
+
+/// Headers whose values libcurl's verbose output may show. Everything else may carry a secret of the user's.
+const HARMLESS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "accept-ranges",
+    "age",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "expires",
+    "host",
+    "if-match",
+    "keep-alive",
+    "last-modified",
+    "range",
+    "retry-after",
+    "server",
+    "transfer-encoding",
+    "user-agent",
+    "vary",
+    "x-amz-bucket-region",
+    "x-amz-date",
+    "x-amz-id-2",
+    "x-amz-request-id",
+];
+
+/// Query names whose values are no secrets and help to tell requests apart.
+const HARMLESS_QUERY: &[&str] = &["op", "offset", "length", "versionid", "partnumber", "list-type"];
+
+/// A URL without user, password, fragment and the values of its query.
+pub fn url(text: &str) -> String {
+    let text = text.split('#').next().unwrap_or_default();
+    let (before, query) = match text.split_once('?') {
+        Some((before, query)) => (before, Some(query)),
+        None => (text, None),
+    };
+    let mut shown = match before.split_once("://") {
+        Some((scheme, rest)) => {
+            let host_end = rest.find('/').unwrap_or(rest.len());
+            let host_start = rest[..host_end].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[host_start..])
+        }
+        None => before.to_owned(),
+    };
+    if let Some(query) = query {
+        shown.push('?');
+        let parts: Vec<String> = query.split('&').map(query_part).collect();
+        shown.push_str(&parts.join("&"));
+    }
+    printable(&shown, 300)
+}
+
+fn query_part(part: &str) -> String {
+    match part.split_once('=') {
+        Some((name, _)) if HARMLESS_QUERY.contains(&name.to_ascii_lowercase().as_str()) => part.to_owned(),
+        Some((name, _)) => format!("{name}=..."),
+        // A bare word may be a token.
+        None if part.is_empty() => String::new(),
+        None => "...".to_owned(),
+    }
+}
+
+/// A header line, or the request line, as a log may show it.
+pub fn header_line(line: &str) -> String {
+    let line = line.trim_end();
+    if let Some((name, _)) = line.split_once(':') {
+        if HARMLESS.contains(&name.trim().to_ascii_lowercase().as_str()) {
+            return printable(line, 300);
+        }
+        if !name.contains(' ') {
+            return format!("{}: ...", printable(name, 80));
+        }
+    }
+    let mut words = line.splitn(3, ' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some(method), Some(target), Some(version)) if version.starts_with("HTTP/") => {
+            format!("{} {} {}", printable(method, 20), url(target), printable(version, 20))
+        }
+        _ => printable(line, 300),
+    }
+}
+
+/// `text` on one line, control characters escaped, cut to `limit` characters.
+pub fn printable(text: &str, limit: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(limit));
+    for (i, character) in text.chars().enumerate() {
+        if i == limit {
+            shown.push_str("...");
+            break;
+        }
+        if character.is_control() { shown.extend(character.escape_default()) } else { shown.push(character) }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_signatures_and_tokens_do_not_show() {
+        for (text, want) in [
+            ("http://u:p@h:1/x#f", "http://h:1/x"),
+            (
+                "https://h/k?X-Amz-Signature=abc&X-Amz-Date=1&token",
+                "https://h/k?X-Amz-Signature=...&X-Amz-Date=...&...",
+            ),
+            ("http://h/webhdfs/v1/x?op=OPEN&delegation=s3cr3t", "http://h/webhdfs/v1/x?op=OPEN&delegation=..."),
+            ("http://h/a@b", "http://h/a@b"),
+            ("http://u:p@ss@h/", "http://h/"),
+            ("u:p@h/x\ny", "u:p@h/x\\ny"),
+        ] {
+            assert_eq!(url(text), want);
+        }
+    }
+
+    #[test]
+    fn a_header_shows_only_if_it_is_known_to_be_harmless() {
+        for (line, want) in [
+            ("Range: bytes=0-9\r\n", "Range: bytes=0-9"),
+            ("Authorization: Bearer s3cr3t", "Authorization: ..."),
+            ("X-My-Own: s3cr3t", "X-My-Own: ..."),
+            ("GET /k?sig=s3cr3t HTTP/1.1", "GET /k?sig=... HTTP/1.1"),
+            ("HTTP/1.1 206 Partial Content", "HTTP/1.1 206 Partial Content"),
+        ] {
+            assert_eq!(header_line(line), want);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! One transfer's handle and its callbacks.
+
+use super::missing;
+use crate::error::{Error, ErrorKind, Result};
+use curl_sys::{CURL, CURLoption, curl_slist};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// What a transfer tells while it runs. Called on the thread that drives it.
+pub trait Handler: Send {
+    /// One header line with its line end, the status line and the empty line included.
+    fn header(&mut self, line: &[u8]);
+    /// Body bytes, at most 16 KiB. False ends the transfer.
+    fn body(&mut self, bytes: &[u8]) -> bool;
+    /// What libcurl says (`outgoing`: `Some(true)` for a header sent, `Some(false)` for one received), when verbose.
+    fn trace(&mut self, outgoing: Option<bool>, text: &[u8]);
+}
+
+struct Hooks<H> {
+    handler: H,
+    panicked: bool,
+    error_text: [c_char; curl_sys::CURL_ERROR_SIZE],
+}
+
+/// What never changes for a client's handles.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Receive buffer, bytes (1 KiB to 10 MiB). libcurl keeps one per multi handle.
+    pub receive_buffer: usize,
+    /// Limit of name look-up, connect and TLS handshake, 0: libcurl's 300 s.
+    pub connect_timeout_ms: u64,
+    /// Limit of the whole transfer, 0: none.
+    pub request_timeout_ms: u64,
+    /// Whether [`Handler::trace`] is called.
+    pub verbose: bool,
+}
+
+/// How a transfer ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// `CURLcode`.
+    pub code: u32,
+    /// libcurl's words for it, with the details of this transfer where it gave some.
+    pub message: String,
+    /// `errno` of the last failed connect, 0 if none.
+    pub os_code: i32,
+    /// Connections this transfer opened; 0: it used an open one.
+    pub connections: u64,
+    /// A callback panicked.
+    pub panicked: bool,
+}
+
+/// Header lines to send, in libcurl's form.
+#[derive(Debug)]
+pub struct Headers(*mut curl_slist);
+
+// SAFETY: a list is plain memory that only its owner reaches.
+unsafe impl Send for Headers {}
+
+impl Headers {
+    /// A list of these lines (`Name: value`).
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY.
+    pub fn new<'a>(lines: impl Iterator<Item = &'a CStr>) -> Result<Headers> {
+        let mut list = Headers(std::ptr::null_mut());
+        for line in lines {
+            // SAFETY: the list is ours (or null, which starts one), the line is NUL-ended and is copied.
+            let longer = unsafe { curl_sys::curl_slist_append(list.0, line.as_ptr()) };
+            if longer.is_null() {
+                return Err(out_of_memory());
+            }
+            list.0 = longer;
+        }
+        Ok(list)
+    }
+}
+
+impl Drop for Headers {
+    fn drop(&mut self) {
+        // SAFETY: the list is ours; null is allowed.
+        unsafe { curl_sys::curl_slist_free_all(self.0) }
+    }
+}
+
+fn out_of_memory() -> Error {
+    Error::new(ErrorKind::OutOfMemory, "libcurl is out of memory")
+}
+
+/// A reusable handle with its [`Handler`].
+pub struct Easy<H: Handler> {
+    raw: NonNull<CURL>,
+    /// Reached by the callbacks through a raw pointer, hence never held as a `Box` while the handle lives.
+    hooks: NonNull<Hooks<H>>,
+    /// Used by the handle until they are replaced.
+    headers: Option<Headers>,
+}
+
+// SAFETY: libcurl's handles may move between threads as long as one thread at a time uses them, which ownership ensures.
+unsafe impl<H: Handler> Send for Easy<H> {}
+
+impl<H: Handler> Easy<H> {
+    /// A handle with everything set that does not change from transfer to transfer.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY, or INTERNAL when libcurl refuses an option.
+    pub fn new(handler: H, settings: &Settings) -> Result<Easy<H>> {
+        // SAFETY: libcurl is initialised (a client exists), and null is checked.
+        let raw = NonNull::new(unsafe { curl_sys::curl_easy_init() }).ok_or_else(out_of_memory)?;
+        let hooks = Box::new(Hooks { handler, panicked: false, error_text: [0; curl_sys::CURL_ERROR_SIZE] });
+        // SAFETY: a box's pointer is never null.
+        let hooks = unsafe { NonNull::new_unchecked(Box::into_raw(hooks)) };
+        let mut easy = Easy { raw, hooks, headers: None };
+        easy.set_constants(settings)?;
+        Ok(easy)
+    }
+
+    fn set_constants(&mut self, settings: &Settings) -> Result<()> {
+        let data = self.hooks.as_ptr().cast::<c_void>();
+        // SAFETY: the hooks live until the handle is cleaned up, and so does the error buffer inside them; the
+        // functions have the types that the options document.
+        unsafe {
+            self.pointer(curl_sys::CURLOPT_ERRORBUFFER, (&raw mut (*self.hooks.as_ptr()).error_text).cast())?;
+            self.pointer(curl_sys::CURLOPT_WRITEFUNCTION, on_body::<H> as *mut c_void)?;
+            self.pointer(curl_sys::CURLOPT_WRITEDATA, data)?;
+            self.pointer(curl_sys::CURLOPT_HEADERFUNCTION, on_header::<H> as *mut c_void)?;
+            self.pointer(curl_sys::CURLOPT_HEADERDATA, data)?;
+            if settings.verbose {
+                self.pointer(curl_sys::CURLOPT_DEBUGFUNCTION, on_trace::<H> as *mut c_void)?;
+                self.pointer(curl_sys::CURLOPT_DEBUGDATA, data)?;
+            }
+        }
+        self.long(curl_sys::CURLOPT_VERBOSE, settings.verbose.into())?;
+        self.long(curl_sys::CURLOPT_NOSIGNAL, 1)?;
+        self.long(curl_sys::CURLOPT_NOPROGRESS, 1)?;
+        // A key may hold `/../`: what is signed must be what is sent.
+        self.long(curl_sys::CURLOPT_PATH_AS_IS, 1)?;
+        self.long(curl_sys::CURLOPT_HTTP_VERSION, curl_sys::CURL_HTTP_VERSION_1_1.into())?;
+        // http and https (CURLPROTO_HTTP | CURLPROTO_HTTPS): no redirect or option leads to another protocol.
+        self.long(curl_sys::CURLOPT_PROTOCOLS, 3)?;
+        self.long(curl_sys::CURLOPT_TCP_KEEPALIVE, 1)?;
+        self.long(missing::CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)?;
+        // Ask for the bytes as they are, and never decode what a server encoded all the same: it is an error instead.
+        self.string(curl_sys::CURLOPT_ACCEPT_ENCODING, c"identity")?;
+        self.long(curl_sys::CURLOPT_HTTP_CONTENT_DECODING, 0)?;
+        self.string(curl_sys::CURLOPT_USERAGENT, USER_AGENT)?;
+        self.long(curl_sys::CURLOPT_BUFFERSIZE, settings.receive_buffer as c_long)?;
+        self.long(curl_sys::CURLOPT_CONNECTTIMEOUT_MS, clamp(settings.connect_timeout_ms))?;
+        self.long(curl_sys::CURLOPT_TIMEOUT_MS, clamp(settings.request_timeout_ms))
+    }
+
+    /// What the callbacks feed. Not reachable while the transfer's multi handle runs: that borrows every handle.
+    pub fn handler(&mut self) -> &mut H {
+        // SAFETY: callbacks run only inside `Multi::perform`, which borrows the multi and with it this handle.
+        unsafe { &mut (*self.hooks.as_ptr()).handler }
+    }
+
+    /// Sets where the next transfer goes; copied.
+    ///
+    /// # Errors
+    /// As [`Easy::new`].
+    pub fn set_url(&mut self, url: &CStr) -> Result<()> {
+        self.string(curl_sys::CURLOPT_URL, url)
+    }
+
+    /// Sets the byte range (`a-b`) of the next transfer, or none; copied.
+    ///
+    /// # Errors
+    /// As [`Easy::new`].
+    pub fn set_range(&mut self, range: Option<&CStr>) -> Result<()> {
+        match range {
+            Some(range) => self.string(curl_sys::CURLOPT_RANGE, range),
+            // SAFETY: null is documented to unset the range.
+            None => unsafe { self.pointer(curl_sys::CURLOPT_RANGE, std::ptr::null_mut()) },
+        }
+    }
+
+    /// HEAD (true) or GET.
+    ///
+    /// # Errors
+    /// As [`Easy::new`].
+    pub fn set_head(&mut self, head: bool) -> Result<()> {
+        if head { self.long(curl_sys::CURLOPT_NOBODY, 1) } else { self.long(curl_sys::CURLOPT_HTTPGET, 1) }
+    }
+
+    /// Sets the header lines to send.
+    ///
+    /// # Errors
+    /// As [`Easy::new`].
+    pub fn set_headers(&mut self, headers: Option<Headers>) -> Result<()> {
+        let list = headers.as_ref().map_or(std::ptr::null_mut(), |headers| headers.0);
+        // SAFETY: the list stays in `self.headers` until it is replaced here or the handle is gone.
+        unsafe { self.pointer(curl_sys::CURLOPT_HTTPHEADER, list.cast())? };
+        self.headers = headers;
+        Ok(())
+    }
+
+    /// Sets the CA certificates to trust: a file, a folder, or both.
+    ///
+    /// # Errors
+    /// As [`Easy::new`].
+    pub fn set_ca(&mut self, file: Option<&CStr>, folder: Option<&CStr>) -> Result<()> {
+        for (option, value) in [(curl_sys::CURLOPT_CAINFO, file), (curl_sys::CURLOPT_CAPATH, folder)] {
+            match value {
+                Some(value) => self.string(option, value)?,
+                // SAFETY: null is documented to unset the option.
+                None => unsafe { self.pointer(option, std::ptr::null_mut())? },
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of the transfer that ended with `code`; made ready for the next one.
+    pub fn finished(&mut self, code: u32) -> Finished {
+        let (os_code, connections) =
+            (self.info(curl_sys::CURLINFO_OS_ERRNO) as i32, self.info(curl_sys::CURLINFO_NUM_CONNECTS).max(0) as u64);
+        // SAFETY: no callback runs now (see `handler`).
+        let hooks = unsafe { &mut *self.hooks.as_ptr() };
+        let mut message = String::new();
+        if code != 0 {
+            // SAFETY: libcurl keeps its error buffer NUL-ended; it was zeroed before.
+            message = unsafe { super::text(hooks.error_text.as_ptr()) };
+            if message.is_empty() {
+                message = super::strerror(code);
+            }
+        }
+        hooks.error_text[0] = 0;
+        Finished { code, message, os_code, connections, panicked: std::mem::take(&mut hooks.panicked) }
+    }
+
+    fn info(&self, what: curl_sys::CURLINFO) -> c_long {
+        let mut value: c_long = 0;
+        // SAFETY: `what` is of type long, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), what, &raw mut value) };
+        value
+    }
+
+    fn long(&mut self, option: CURLoption, value: c_long) -> Result<()> {
+        // SAFETY: the option takes a long.
+        check(option, unsafe { curl_sys::curl_easy_setopt(self.raw.as_ptr(), option, value) })
+    }
+
+    fn string(&mut self, option: CURLoption, value: &CStr) -> Result<()> {
+        // SAFETY: the option takes a NUL-ended string and copies it.
+        unsafe { self.pointer(option, value.as_ptr().cast_mut().cast()) }
+    }
+
+    /// # Safety
+    /// `value` must be what `option` documents, and live as long as it says.
+    unsafe fn pointer(&mut self, option: CURLoption, value: *mut c_void) -> Result<()> {
+        // SAFETY: promised by the caller.
+        check(option, unsafe { curl_sys::curl_easy_setopt(self.raw.as_ptr(), option, value) })
+    }
+
+    pub(super) fn raw(&self) -> *mut CURL {
+        self.raw.as_ptr()
+    }
+
+    /// Notes which entry of its multi handle this is.
+    pub(super) fn set_token(&mut self, token: usize) -> Result<()> {
+        // SAFETY: the option takes any pointer and never follows it.
+        unsafe { self.pointer(curl_sys::CURLOPT_PRIVATE, token as *mut c_void) }
+    }
+}
+
+impl<H: Handler> Drop for Easy<H> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is in no multi handle (`Multi` owns those that are), so this is its last use; the hooks
+        // came from a box and are no longer reachable by libcurl after it.
+        unsafe {
+            curl_sys::curl_easy_cleanup(self.raw.as_ptr());
+            drop(Box::from_raw(self.hooks.as_ptr()));
+        }
+    }
+}
+
+/// `raskio/VERSION`.
+const USER_AGENT: &CStr =
+    match CStr::from_bytes_with_nul(concat!("raskio/", env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => c"raskio",
+    };
+
+/// libcurl takes milliseconds as a long and refuses what does not fit.
+fn clamp(ms: u64) -> c_long {
+    c_long::try_from(ms).unwrap_or(c_long::MAX).min(c_int::MAX.into())
+}
+
+fn check(option: CURLoption, code: u32) -> Result<()> {
+    match code {
+        curl_sys::CURLE_OK => Ok(()),
+        27 => Err(out_of_memory()),
+        code => Err(Error::new(
+            ErrorKind::Internal,
+            format!(
+                "libcurl refuses option {option}: {}; it may be built without what RaskIO needs",
+                super::strerror(code)
+            ),
+        )),
+    }
+}
+
+/// The last lines of defence: what libcurl calls may not unwind into it.
+fn guarded<H: Handler, R>(user: *mut c_void, failed: R, body: impl FnOnce(&mut H) -> R) -> R {
+    let hooks = user.cast::<Hooks<H>>();
+    // SAFETY: `user` is the hooks of the handle that is running, alive and reached by nobody else now.
+    let hooks = unsafe { &mut *hooks };
+    match catch_unwind(AssertUnwindSafe(|| body(&mut hooks.handler))) {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            hooks.panicked = true;
+            failed
+        }
+    }
+}
+
+/// # Safety
+/// `data` must point to `n` readable bytes, or `n` be 0.
+unsafe fn bytes<'a>(data: *const c_char, n: usize) -> &'a [u8] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts(data.cast(), n) }
+}
+
+extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
+    // `size` is documented to be 1.
+    let n = size * count;
+    guarded(user, missing::CURL_WRITEFUNC_ERROR, |handler: &mut H| {
+        // SAFETY: libcurl passes `n` bytes.
+        if handler.body(unsafe { bytes(data, n) }) { n } else { missing::CURL_WRITEFUNC_ERROR }
+    })
+}
+
+extern "C" fn on_header<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
+    let n = size * count;
+    guarded(user, missing::CURL_WRITEFUNC_ERROR, |handler: &mut H| {
+        // SAFETY: libcurl passes `n` bytes.
+        handler.header(unsafe { bytes(data, n) });
+        n
+    })
+}
+
+extern "C" fn on_trace<H: Handler>(_: *mut CURL, kind: u32, data: *mut c_char, n: usize, user: *mut c_void) -> c_int {
+    let outgoing = match kind {
+        curl_sys::CURLINFO_TEXT => None,
+        curl_sys::CURLINFO_HEADER_IN => Some(false),
+        curl_sys::CURLINFO_HEADER_OUT => Some(true),
+        _ => return 0,
+    };
+    guarded(user, 0, |handler: &mut H| {
+        // SAFETY: libcurl passes `n` bytes.
+        handler.trace(outgoing, unsafe { bytes(data, n) });
+        0
+    })
+}
+
+/// A copy of `text` as a C string.
+///
+/// # Errors
+/// INVALID_ARGUMENT when it holds a NUL.
+pub(crate) fn c_string(what: &str, text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::invalid(format!("{what} holds a NUL character")))
+}

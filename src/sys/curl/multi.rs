@@ -1,0 +1,215 @@
+//! Many transfers on one thread.
+
+use super::{Easy, Handler, missing, multi_error};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sys::event::EventFd;
+use curl_sys::{CURLM, CURLM_OK};
+use std::ffi::{c_int, c_long, c_void};
+use std::ptr::NonNull;
+
+/// A transfer that is over but still in its multi handle.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Which one.
+    pub token: usize,
+    /// `CURLcode`.
+    pub code: u32,
+}
+
+/// A multi handle and the handles in it.
+pub struct Multi<H: Handler> {
+    raw: NonNull<CURLM>,
+    entries: Vec<Option<Easy<H>>>,
+    free: Vec<usize>,
+    /// A handle could not be removed: libcurl still refers to it, so this multi handle is given up as well.
+    broken: bool,
+}
+
+// SAFETY: a multi handle may move between threads as long as one thread at a time uses it, which ownership ensures.
+unsafe impl<H: Handler> Send for Multi<H> {}
+
+impl<H: Handler> Multi<H> {
+    /// An empty multi handle that keeps at most `max_connections` connections open.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY, INTERNAL.
+    pub fn new(max_connections: u32) -> Result<Multi<H>> {
+        // SAFETY: libcurl is initialised (a client exists), and null is checked.
+        let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() })
+            .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "libcurl cannot make a multi handle"))?;
+        let mut multi = Multi { raw, entries: Vec::new(), free: Vec::new(), broken: false };
+        multi.long(curl_sys::CURLMOPT_MAXCONNECTS, c_long::from(max_connections.min(i32::MAX as u32)))?;
+        // A name look-up that hangs must not hold up the end of a client: without this, cleaning up waits for it.
+        // Unknown to libcurl before 8.19, where the wait is the resolver's own time-out.
+        let _ = multi.long(missing::CURLMOPT_QUICK_EXIT, 1);
+        Ok(multi)
+    }
+
+    fn long(&mut self, option: u32, value: c_long) -> Result<()> {
+        // SAFETY: the options used take a long.
+        match unsafe { curl_sys::curl_multi_setopt(self.raw.as_ptr(), option, value) } {
+            CURLM_OK => Ok(()),
+            code => Err(multi_error("curl_multi_setopt", code)),
+        }
+    }
+
+    /// Transfers in it.
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tokens of the transfers in it.
+    pub fn tokens(&self) -> Vec<usize> {
+        (0..self.entries.len()).filter(|&token| self.entries[token].is_some()).collect()
+    }
+
+    /// Starts a transfer.
+    ///
+    /// # Errors
+    /// INTERNAL or OUT_OF_MEMORY from libcurl, with the handle given back: only this transfer fails.
+    #[allow(clippy::result_large_err)] // the handle is the point
+    pub fn add(&mut self, mut easy: Easy<H>) -> std::result::Result<usize, (Easy<H>, Error)> {
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        let added = easy.set_token(token).and_then(|()| {
+            // SAFETY: both handles are alive, and the easy handle is in no other multi handle since it is owned here.
+            match unsafe { curl_sys::curl_multi_add_handle(self.raw.as_ptr(), easy.raw()) } {
+                CURLM_OK => Ok(()),
+                code => Err(multi_error("curl_multi_add_handle", code)),
+            }
+        });
+        match added {
+            Ok(()) => {
+                self.entries[token] = Some(easy);
+                Ok(token)
+            }
+            Err(error) => {
+                self.free.push(token);
+                Err((easy, error))
+            }
+        }
+    }
+
+    /// The handler of a transfer in it.
+    pub fn handler(&mut self, token: usize) -> Option<&mut H> {
+        self.entries.get_mut(token)?.as_mut().map(Easy::handler)
+    }
+
+    /// Takes a transfer out; `None` if there is none of this token.
+    ///
+    /// # Errors
+    /// When libcurl does not let it go. The handle is then leaked on purpose: libcurl may still use it. Take what its
+    /// handler holds first; afterwards this multi handle is good for nothing but being dropped.
+    pub fn remove(&mut self, token: usize) -> Result<Option<Easy<H>>> {
+        let Some(easy) = self.entries.get_mut(token).and_then(Option::take) else { return Ok(None) };
+        // SAFETY: both handles are alive.
+        match unsafe { curl_sys::curl_multi_remove_handle(self.raw.as_ptr(), easy.raw()) } {
+            CURLM_OK => {
+                self.free.push(token);
+                Ok(Some(easy))
+            }
+            code => {
+                self.broken = true;
+                self.free.push(token);
+                std::mem::forget(easy);
+                Err(multi_error("curl_multi_remove_handle", code))
+            }
+        }
+    }
+
+    /// [`Multi::remove`], after `take` has taken out of its handler what must not be lost.
+    ///
+    /// # Errors
+    /// As [`Multi::remove`], with what was taken.
+    #[allow(clippy::type_complexity)] // two ways to end, each with what it leaves
+    pub fn remove_keeping<R>(
+        &mut self,
+        token: usize,
+        take: impl FnOnce(&mut H) -> R,
+    ) -> std::result::Result<Option<(Easy<H>, R)>, (R, Error)> {
+        let Some(taken) = self.handler(token).map(take) else { return Ok(None) };
+        match self.remove(token) {
+            Ok(easy) => Ok(easy.map(|easy| (easy, taken))),
+            Err(error) => Err((taken, error)),
+        }
+    }
+
+    /// Moves every transfer on as far as it goes without waiting.
+    ///
+    /// # Errors
+    /// INTERNAL: nothing is known about any of its transfers any more.
+    pub fn perform(&mut self) -> Result<()> {
+        let mut running: c_int = 0;
+        // SAFETY: the handle is alive, and `&mut self` keeps every handler out of reach while callbacks run.
+        match unsafe { curl_sys::curl_multi_perform(self.raw.as_ptr(), &mut running) } {
+            CURLM_OK => Ok(()),
+            code => Err(multi_error("curl_multi_perform", code)),
+        }
+    }
+
+    /// The next transfer that is over, if there is one. [`Multi::remove`] it.
+    pub fn next_done(&mut self) -> Option<Done> {
+        loop {
+            let mut queued: c_int = 0;
+            // SAFETY: the message is read before the next call on this handle, which may invalidate it.
+            let (easy, code) = unsafe {
+                let message = curl_sys::curl_multi_info_read(self.raw.as_ptr(), &mut queued);
+                if message.is_null() {
+                    return None;
+                }
+                if (*message).msg != curl_sys::CURLMSG_DONE {
+                    continue;
+                }
+                // `data` is a union of a pointer and a CURLcode.
+                ((*message).easy_handle, *(&raw const (*message).data).cast::<u32>())
+            };
+            let mut token: *mut c_void = std::ptr::null_mut();
+            // SAFETY: CURLINFO_PRIVATE writes a pointer; it is the token that `add` set.
+            unsafe { curl_sys::curl_easy_getinfo(easy, curl_sys::CURLINFO_PRIVATE, &raw mut token) };
+            return Some(Done { token: token as usize, code });
+        }
+    }
+
+    /// Waits until a transfer can move on, `wake` is signalled, or `timeout_ms` is over.
+    ///
+    /// # Errors
+    /// INTERNAL: nothing is known about any of its transfers any more.
+    pub fn poll(&mut self, wake: &EventFd, timeout_ms: u32) -> Result<()> {
+        let mut extra = curl_sys::curl_waitfd { fd: wake.raw(), events: WAIT_POLLIN, revents: 0 };
+        let mut ready: c_int = 0;
+        let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
+        // SAFETY: one initialised curl_waitfd is passed, and the handle is alive.
+        match unsafe { curl_sys::curl_multi_poll(self.raw.as_ptr(), &mut extra, 1, timeout, &mut ready) } {
+            CURLM_OK => Ok(()),
+            code => Err(multi_error("curl_multi_poll", code)),
+        }
+    }
+
+    /// Closes connections that no transfer uses. Without effect before libcurl 8.16.
+    pub fn close_idle(&mut self) {
+        let _ = self.long(missing::CURLMOPT_NETWORK_CHANGED, missing::CURLMNWC_CLEAR_CONNS);
+    }
+}
+
+/// CURL_WAIT_POLLIN.
+const WAIT_POLLIN: i16 = 1;
+
+impl<H: Handler> Drop for Multi<H> {
+    fn drop(&mut self) {
+        for token in 0..self.entries.len() {
+            // An error is handled inside: the handle leaks and `broken` is set.
+            let _ = self.remove(token);
+        }
+        if !self.broken {
+            // SAFETY: the last use of the handle, and no easy handle is in it any more.
+            unsafe { curl_sys::curl_multi_cleanup(self.raw.as_ptr()) };
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! An eventfd: wakes a thread that waits in `poll`, from any thread, without touching libcurl.
+
+use crate::error::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A wake-up that the kernel keeps until it is taken: unlike `curl_multi_wakeup`, it cannot get lost, and it outlives
+/// every libcurl handle.
+#[derive(Debug)]
+pub struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// A wake-up that has not happened.
+    ///
+    /// # Errors
+    /// IO when the process or the system is out of file descriptors.
+    pub fn new() -> Result<EventFd> {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(Error::os("creating an eventfd", &std::io::Error::last_os_error()));
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Wakes the waiter.
+    pub fn signal(&self) {
+        let one = 1u64;
+        // SAFETY: eight readable bytes are passed. The result does not matter: EAGAIN means that it is signalled already.
+        let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Takes the wake-up back.
+    pub fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight writable bytes are passed. The result does not matter: EAGAIN means that it was clear.
+        let _ = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+
+    /// The descriptor, for `poll`.
+    pub fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

@@ -1,0 +1,139 @@
+//! Moving bytes: what every way of doing it has in common.
+
+pub mod inbox;
+pub mod reactor;
+pub mod thread_pool;
+pub mod waker;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectCore;
+use crate::op::Operation;
+use crate::plan::ByteRange;
+use crate::retry::History;
+use crate::staging::{RequestDone, Sink};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A way of moving bytes. Threads of its own, started when it is made.
+pub trait Transport: Send + Sync {
+    /// Takes the requests of one operation: one lock and one wake-up per thread, however many they are.
+    fn submit(&self, batch: Vec<Transfer>);
+    /// Some operation is over: end what is left of it, soon.
+    fn sweep(&self);
+    /// Closes what is idle.
+    fn trim(&self);
+    /// Ends every transfer with SHUT_DOWN, then the threads. Does not wait.
+    fn shut_down(&self);
+    /// The process ends: the threads stop where they are, without another callback. Does not wait.
+    fn abandon(&self);
+    /// Waits until every thread but the calling one is over; false if `deadline` came first.
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool;
+}
+
+/// What a request does.
+pub enum Job {
+    /// A read of no bytes: sends nothing, completes on a RaskIO thread all the same.
+    Nothing,
+    /// Asks for the size; `probe`: by a GET of the first byte.
+    Stat {
+        /// HEAD did not tell.
+        probe: bool,
+    },
+    /// Reads `range` into `sink`; both count from the first attempt on.
+    Read {
+        /// The whole of it, whatever has been received.
+        range: ByteRange,
+        /// Where it goes.
+        sink: Box<dyn Sink>,
+    },
+}
+
+/// A request while a transport holds it. It must eventually be finished; dropping it finishes it as INTERNAL, so that
+/// not even a bug leaves its operation waiting for ever.
+pub struct Transfer {
+    /// The operation it belongs to.
+    pub op: Arc<Operation>,
+    /// What it reads.
+    pub object: Arc<ObjectCore>,
+    /// What it does; `None` once it is finished.
+    job: Option<Job>,
+    /// What it has been through.
+    pub history: History,
+    /// Where a redirect led this request, until the next answer.
+    pub moved_to: Option<Arc<crate::endpoint::Target>>,
+    /// Redirects followed.
+    pub redirects: u32,
+    /// Attempts that a stale connection cost; they count for nothing else.
+    pub stale: u32,
+    /// It has gone back once from a remembered redirect to the object's own URL.
+    pub went_back: bool,
+}
+
+impl Transfer {
+    /// A request that nobody has tried yet.
+    pub fn new(op: Arc<Operation>, object: Arc<ObjectCore>, job: Job) -> Transfer {
+        let history = History::default();
+        Transfer { op, object, job: Some(job), history, moved_to: None, redirects: 0, stale: 0, went_back: false }
+    }
+
+    /// What it does.
+    pub fn job(&self) -> &Job {
+        self.job.as_ref().unwrap_or(&Job::Nothing)
+    }
+
+    /// What it does, to go on with it.
+    pub fn job_mut(&mut self) -> Option<&mut Job> {
+        self.job.as_mut()
+    }
+
+    /// What is still missing of its range.
+    pub fn missing(&self) -> Option<ByteRange> {
+        match self.job() {
+            Job::Read { range, sink } => Some(range.skip(sink.written())),
+            Job::Nothing | Job::Stat { .. } => None,
+        }
+    }
+
+    /// Bytes received so far.
+    pub fn written(&self) -> u64 {
+        match self.job() {
+            Job::Read { sink, .. } => sink.written(),
+            Job::Nothing | Job::Stat { .. } => 0,
+        }
+    }
+
+    /// What it is, for messages: the object and the range.
+    pub fn describe(&self) -> String {
+        match self.job() {
+            Job::Read { range, .. } => format!("{}: bytes {range}", self.object.name()),
+            Job::Stat { .. } => format!("{}: stat", self.object.name()),
+            Job::Nothing => self.object.name().to_owned(),
+        }
+    }
+
+    /// The end of it.
+    pub fn finish(mut self, result: Result<()>) {
+        self.end(result);
+    }
+
+    fn end(&mut self, result: Result<()>) {
+        let Some(job) = self.job.take() else { return };
+        let done = RequestDone { op: self.op.clone(), result };
+        match job {
+            Job::Read { sink, .. } => sink.commit(done),
+            Job::Nothing | Job::Stat { .. } => done.finish(0),
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if self.job.is_some() {
+            let error = Error::new(
+                ErrorKind::Internal,
+                format!("{}: the request was lost; this is a bug in RaskIO", self.describe()),
+            );
+            self.end(Err(error));
+        }
+    }
+}

@@ -1,0 +1,578 @@
+//! One attempt of one request: what it sends, what it takes in, and what its end means.
+
+use crate::endpoint::head::ResponseHead;
+use crate::endpoint::{Stat, Target, WireRequest, http, redact};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limit::Permit;
+use crate::plan::ByteRange;
+use crate::retry::{self, History, RetryPolicy};
+use crate::sys::curl::{Easy, Finished, Handler, Headers};
+use crate::transport::{Job, Transfer};
+use std::ffi::CString;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Redirects that one request follows, as many as most browsers and HTTP libraries do.
+const MAX_REDIRECTS: u32 = 10;
+/// Body bytes of an error kept for its message: enough for the XML of an S3 error.
+const ERROR_BODY_KEPT: usize = 4096;
+/// Body bytes of an error or a redirect read to keep the connection; a longer one costs it.
+const ERROR_BODY_READ: u64 = 64 << 10;
+/// Attempts that a request may lose to kept-alive connections that turn out to be dead. libcurl looks before it
+/// reuses one, so this is a race that is lost seldom, and more than three times in a row never.
+const MAX_STALE: u32 = 3;
+
+/// What is known of the body.
+enum Body {
+    /// Nothing came yet.
+    Unseen,
+    /// It is the range that was asked for: so many bytes may still come.
+    Wanted { left: u64 },
+    /// It is the server's explanation.
+    Explanation { read: u64 },
+}
+
+/// Why a transfer was ended from this side.
+enum Abort {
+    /// It can never work.
+    Fatal(Error),
+    /// It may work next time.
+    Retry(Error),
+    /// Everything worth knowing is known.
+    Enough,
+}
+
+/// What lives in a handle between transfers: the attempt it works on, and what is set on it.
+#[derive(Default)]
+pub struct Slot {
+    attempt: Option<Attempt>,
+    applied: Option<WireRequest>,
+}
+
+/// One attempt.
+pub struct Attempt {
+    transfer: Transfer,
+    /// Held while the attempt is in flight.
+    permit: Option<Permit>,
+    target: Arc<Target>,
+    /// The target is one that an earlier request was led to.
+    remembered: bool,
+    head: ResponseHead,
+    body: Body,
+    explanation: Vec<u8>,
+    abort: Option<Abort>,
+    received: u64,
+    /// Something came since [`Attempt::stalled`] last looked.
+    progressed: bool,
+    last_progress: Instant,
+}
+
+/// What an attempt's end means.
+pub enum Verdict {
+    /// The request is over.
+    Done(Transfer, Result<()>),
+    /// The request goes on, after this wait.
+    Again(Transfer, Duration),
+}
+
+impl Handler for Slot {
+    fn header(&mut self, line: &[u8]) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.progressed = true;
+            attempt.head.line(line);
+        }
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> bool {
+        // No attempt: it was taken out of a handle that libcurl would not let go.
+        self.attempt.as_mut().is_some_and(|attempt| attempt.take_in(bytes))
+    }
+
+    fn trace(&mut self, outgoing: Option<bool>, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        let arrow = match outgoing {
+            Some(true) => ">",
+            Some(false) => "<",
+            None => "*",
+        };
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            let shown = if outgoing.is_some() { redact::header_line(line) } else { redact::printable(line, 300) };
+            log::debug!(target: "raskio::curl", "{arrow} {shown}");
+        }
+    }
+}
+
+impl Slot {
+    /// Takes the attempt out.
+    pub fn take(&mut self) -> Option<Attempt> {
+        self.attempt.take()
+    }
+
+    /// The attempt.
+    pub fn attempt(&mut self) -> Option<&mut Attempt> {
+        self.attempt.as_mut()
+    }
+}
+
+/// Prepares `easy` for the next attempt of `transfer`, setting only what differs from the last one.
+///
+/// # Errors
+/// What libcurl refused; the transfer is given back.
+#[allow(clippy::result_large_err)] // the transfer is the point
+pub fn start(
+    easy: &mut Easy<Slot>,
+    transfer: Transfer,
+    permit: Option<Permit>,
+    now: Instant,
+) -> std::result::Result<(), (Transfer, Error)> {
+    let (target, remembered) = match &transfer.moved_to {
+        Some(target) => (target.clone(), false),
+        None => transfer.object.target(),
+    };
+    let endpoint = transfer.object.endpoint();
+    let wire = match transfer.job() {
+        Job::Stat { probe } => endpoint.stat(&target, *probe),
+        Job::Nothing | Job::Read { .. } => {
+            let Some(missing) = transfer.missing() else {
+                return Err((transfer, Error::new(ErrorKind::Internal, "a request without a range was started")));
+            };
+            let mut wire = endpoint.get(&target, missing);
+            if transfer.written() > 0 {
+                wire.if_match = transfer.object.strong_etag();
+            }
+            wire
+        }
+    };
+    if let Err(error) = apply(easy, &wire) {
+        easy.handler().applied = None;
+        return Err((transfer, error));
+    }
+    transfer.op.add_attempt();
+    let slot = easy.handler();
+    slot.applied = Some(wire);
+    slot.attempt = Some(Attempt {
+        transfer,
+        permit,
+        target,
+        remembered,
+        head: ResponseHead::default(),
+        body: Body::Unseen,
+        explanation: Vec::new(),
+        abort: None,
+        received: 0,
+        progressed: false,
+        last_progress: now,
+    });
+    Ok(())
+}
+
+fn apply(easy: &mut Easy<Slot>, wire: &WireRequest) -> Result<()> {
+    let before = easy.handler().applied.take();
+    let before = before.as_ref();
+    let same_target = before.is_some_and(|before| Arc::ptr_eq(&before.target, &wire.target));
+    if !same_target {
+        easy.set_url(&wire.target.url)?;
+        let tls = &wire.target.tls;
+        if !before.is_some_and(|before| Arc::ptr_eq(&before.target.tls, tls)) {
+            easy.set_ca(tls.file.as_deref(), tls.folder.as_deref())?;
+        }
+    }
+    if !same_target || before.is_none_or(|before| before.if_match != wire.if_match) {
+        let if_match = match &wire.if_match {
+            Some(etag) => Some(crate::sys::curl::c_string("If-Match", &format!("If-Match: {etag}"))?),
+            None => None,
+        };
+        let lines = wire.target.headers.iter().map(CString::as_c_str).chain(if_match.as_deref());
+        let any = !wire.target.headers.is_empty() || if_match.is_some();
+        easy.set_headers(if any { Some(Headers::new(lines)?) } else { None })?;
+    }
+    if before.is_none_or(|before| before.head != wire.head) {
+        easy.set_head(wire.head)?;
+    }
+    if before.is_none_or(|before| before.range != wire.range) {
+        match wire.range {
+            Some(range) => easy.set_range(Some(&crate::sys::curl::c_string("the range", &range.to_string())?))?,
+            None => easy.set_range(None)?,
+        }
+    }
+    Ok(())
+}
+
+impl Attempt {
+    /// The request.
+    pub fn transfer(&self) -> &Transfer {
+        &self.transfer
+    }
+
+    /// Takes the request out, whatever became of the attempt.
+    pub fn into_transfer(self) -> Transfer {
+        self.transfer
+    }
+
+    /// Body bytes of the object received.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether the server said anything.
+    pub fn answered(&self) -> bool {
+        self.head.status != 0
+    }
+
+    /// Whether nothing came for `limit`. Looked at now and then, so it is late by up to the time between two looks.
+    pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
+        if std::mem::take(&mut self.progressed) {
+            self.last_progress = now;
+        }
+        now.saturating_duration_since(self.last_progress) >= limit
+    }
+
+    /// The attempt was ended because nothing came for `limit`.
+    pub fn abort_stalled(&mut self, limit: Duration) {
+        let what = if self.head.status == 0 { "no answer" } else { "no byte" };
+        self.abort = Some(Abort::Retry(Error::new(
+            ErrorKind::TimedOut,
+            format!("{what} for {:.1} s (the stall limit)", limit.as_secs_f64()),
+        )));
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) -> bool {
+        self.progressed = true;
+        if matches!(self.body, Body::Unseen) && !self.open_body() {
+            return false;
+        }
+        match &mut self.body {
+            Body::Wanted { left } => {
+                let n = bytes.len() as u64;
+                let fits = n <= *left
+                    && match self.transfer.job_mut() {
+                        Some(Job::Read { sink, .. }) => sink.write(bytes),
+                        _ => false,
+                    };
+                if !fits {
+                    let error =
+                        format!("the server sent more than the {} bytes it was asked for", self.received + *left);
+                    self.abort = Some(Abort::Fatal(self.with_status(Error::new(ErrorKind::Range, error))));
+                    return false;
+                }
+                *left -= n;
+                self.received += n;
+                true
+            }
+            Body::Explanation { read } => {
+                let kept = bytes.len().min(ERROR_BODY_KEPT - self.explanation.len());
+                self.explanation.extend_from_slice(&bytes[..kept]);
+                *read += bytes.len() as u64;
+                if *read > ERROR_BODY_READ {
+                    self.abort = Some(Abort::Enough);
+                    return false;
+                }
+                true
+            }
+            Body::Unseen => false,
+        }
+    }
+
+    /// The first byte of the body: is it one that was asked for? False ends the transfer.
+    fn open_body(&mut self) -> bool {
+        if !(200..300).contains(&self.head.status) {
+            self.body = Body::Explanation { read: 0 };
+            return true;
+        }
+        let Some(missing) = self.transfer.missing() else {
+            // The size is in the head; a body of any length is not wanted.
+            self.body = Body::Explanation { read: 0 };
+            return true;
+        };
+        match self.check(missing) {
+            Ok(left) => {
+                self.body = Body::Wanted { left };
+                true
+            }
+            Err(error) => {
+                self.abort = Some(Abort::Fatal(error));
+                false
+            }
+        }
+    }
+
+    /// Checks a successful head against what was asked for and what is known; returns the bytes it promises.
+    fn check(&self, missing: ByteRange) -> Result<u64> {
+        let object = &self.transfer.object;
+        // A reply for another version may well have another size: say that it changed, not that the range is odd.
+        object.learn(self.head.total(), self.head.etag.as_deref()).map_err(|error| self.with_status(error))?;
+        let reply = object.endpoint().check(missing, &self.head)?;
+        object.learn(reply.total, None).map_err(|error| self.with_status(error))?;
+        Ok(reply.len)
+    }
+
+    fn with_status(&self, error: Error) -> Error {
+        error.with_http_status(self.head.status)
+    }
+
+    /// What the end of the attempt means. Gives the permit back.
+    pub fn judge(mut self, finished: &Finished, policy: &RetryPolicy, chance: f64) -> Verdict {
+        drop(self.permit.take());
+        if self.transfer.op.is_over() {
+            return self.over();
+        }
+        if finished.panicked {
+            let error =
+                Error::new(ErrorKind::Internal, "a panic was caught while the reply came in; this is a bug in RaskIO");
+            return self.fail(error);
+        }
+        match self.abort.take() {
+            Some(Abort::Fatal(error)) => return self.fail(error),
+            Some(Abort::Retry(error)) => return self.retry(error, policy, None, chance),
+            Some(Abort::Enough) => {}
+            None if finished.code != 0 && !self.explained() => return self.broken(finished, policy, chance),
+            None => {}
+        }
+        match (self.head.status, &self.head.location) {
+            (301 | 302 | 303 | 307 | 308, Some(_)) => return self.redirected(),
+            (401 | 403 | 404 | 410, _) if self.remembered && !self.transfer.went_back => {
+                self.transfer.object.forget(&self.target);
+                self.transfer.went_back = true;
+                return Verdict::Again(self.transfer, Duration::ZERO);
+            }
+            _ => {}
+        }
+        if policy.retries_status(self.head.status) && !(200..300).contains(&self.head.status) {
+            let wait = self.head.retry_after.as_deref();
+            let wait = wait.and_then(|value| retry::parse_retry_after(value, SystemTime::now()));
+            let error = self.status_error();
+            return self.retry(error, policy, wait, chance);
+        }
+        match self.transfer.job() {
+            Job::Stat { probe } => {
+                let probe = *probe;
+                self.stat_done(probe)
+            }
+            Job::Nothing | Job::Read { .. } => self.read_done(policy, chance),
+        }
+    }
+
+    /// An error status came whole enough to be told, whatever happened to its body.
+    fn explained(&self) -> bool {
+        self.head.complete && !(200..300).contains(&self.head.status)
+    }
+
+    fn read_done(mut self, policy: &RetryPolicy, chance: f64) -> Verdict {
+        if !(200..300).contains(&self.head.status) {
+            let error = match self.head.status {
+                416 => self.beyond_end(),
+                412 if self.transfer.written() > 0 => Error::new(
+                    ErrorKind::ObjectChanged,
+                    "the object changed while it was read (412 to If-Match); open it anew to read the new one",
+                )
+                .with_http_status(412),
+                _ => self.status_error(),
+            };
+            return self.fail(error);
+        }
+        // An empty body never opened: its head was not looked at yet.
+        if matches!(self.body, Body::Unseen) && !self.open_body() {
+            if let Some(Abort::Fatal(error)) = self.abort.take() {
+                return self.fail(error);
+            }
+        }
+        match self.transfer.missing() {
+            Some(missing) if missing.len > 0 => {
+                let error = Error::new(
+                    ErrorKind::Range,
+                    format!(
+                        "the body was short: {} bytes of {} are missing",
+                        missing.len,
+                        missing.len + self.transfer.written()
+                    ),
+                );
+                let error = self.with_status(error);
+                self.retry(error, policy, None, chance)
+            }
+            _ => self.succeed(),
+        }
+    }
+
+    fn stat_done(mut self, probe: bool) -> Verdict {
+        let object = self.transfer.object.clone();
+        let answer = object.endpoint().check_stat(probe, &self.head);
+        match answer {
+            Ok(Stat::Size(size)) => match object.learn(Some(size), self.head.etag.as_deref()) {
+                Ok(()) => self.succeed(),
+                Err(error) => self.fail(error),
+            },
+            Ok(Stat::Probe) => {
+                if let Some(job) = self.transfer.job_mut() {
+                    *job = Job::Stat { probe: true };
+                }
+                Verdict::Again(self.transfer, Duration::ZERO)
+            }
+            Err(error) if error.kind() == ErrorKind::Range => self.fail(error),
+            Err(_) => {
+                let error = self.status_error();
+                self.fail(error)
+            }
+        }
+    }
+
+    fn redirected(mut self) -> Verdict {
+        let location = self.head.location.clone().unwrap_or_default();
+        self.transfer.redirects += 1;
+        if self.transfer.redirects > MAX_REDIRECTS {
+            let error = format!("more than {MAX_REDIRECTS} redirects, the last to {}", redact::url(&location));
+            let error = self.with_status(Error::new(ErrorKind::Http, error));
+            return self.fail(error);
+        }
+        let endpoint = self.transfer.object.endpoint();
+        match endpoint.redirect(&self.target, &location) {
+            Ok(target) => {
+                if self.remembered {
+                    self.transfer.object.forget(&self.target);
+                }
+                self.transfer.moved_to = Some(target);
+                Verdict::Again(self.transfer, Duration::ZERO)
+            }
+            Err(error) => {
+                let error = self.with_status(error);
+                self.fail(error)
+            }
+        }
+    }
+
+    /// libcurl reports a failure.
+    fn broken(mut self, finished: &Finished, policy: &RetryPolicy, chance: f64) -> Verdict {
+        let untouched = self.head.status == 0 && self.received == 0;
+        let lost = matches!(finished.code, 52 | 55 | 56);
+        if untouched && lost && finished.connections == 0 && self.transfer.stale < MAX_STALE {
+            self.transfer.stale += 1;
+            return Verdict::Again(self.transfer, Duration::ZERO);
+        }
+        let error = Error::new(
+            ErrorKind::from_curl_code(finished.code),
+            format!("{} (libcurl error {})", redact::printable(&finished.message, 200), finished.code),
+        );
+        let error = self.with_status(error.with_os_code(finished.os_code));
+        if is_transient(finished.code) { self.retry(error, policy, None, chance) } else { self.fail(error) }
+    }
+
+    fn status_error(&self) -> Error {
+        let error = http::status_error(self.head.status);
+        match explanation(&self.explanation) {
+            Some(words) => error.note(format_args!("the server says: {words}")),
+            None => error,
+        }
+    }
+
+    fn beyond_end(&self) -> Error {
+        let total = self.head.total();
+        let known = total.map(|total| format!(", the object has {total} bytes")).unwrap_or_default();
+        Error::new(ErrorKind::Range, format!("the range lies beyond the end (416){known}")).with_http_status(416)
+    }
+
+    fn succeed(self) -> Verdict {
+        if self.transfer.moved_to.is_some() {
+            self.transfer.object.remember(&self.target);
+        }
+        Verdict::Done(self.transfer, Ok(()))
+    }
+
+    /// The operation is over anyway; its own error was recorded when it became so.
+    fn over(self) -> Verdict {
+        Verdict::Done(self.transfer, Err(Error::new(ErrorKind::Cancelled, "the operation was over before")))
+    }
+
+    fn fail(self, error: Error) -> Verdict {
+        fail(self.transfer, error)
+    }
+
+    fn retry(self, error: Error, policy: &RetryPolicy, retry_after: Option<Duration>, chance: f64) -> Verdict {
+        retry_later(self.transfer, error, self.received > 0, policy, retry_after, chance)
+    }
+}
+
+/// Ends a request with an error that says what it was and what it went through.
+pub fn fail(transfer: Transfer, error: Error) -> Verdict {
+    let error = describe(&transfer, error);
+    Verdict::Done(transfer, Err(error))
+}
+
+/// After a failure that may go away: another attempt if there is one left, else the end.
+pub fn retry_later(
+    mut transfer: Transfer,
+    error: Error,
+    progress: bool,
+    policy: &RetryPolicy,
+    retry_after: Option<Duration>,
+    chance: f64,
+) -> Verdict {
+    let attempt = transfer.history.failures + transfer.history.resumes + 1;
+    match policy.next(&mut transfer.history, progress, retry_after, chance) {
+        Some(wait) => {
+            log::warn!(
+                target: "raskio",
+                "{}: {}; attempt {attempt} failed, the next in {} ms (after {} of {} without progress)",
+                transfer.describe(), error.message(), wait.as_millis(), transfer.history.failures, policy.max_attempts
+            );
+            // A later attempt starts from the object's own URL again: the redirect's goal may be what failed.
+            transfer.moved_to = None;
+            Verdict::Again(transfer, wait)
+        }
+        None => fail(transfer, error),
+    }
+}
+
+fn describe(transfer: &Transfer, error: Error) -> Error {
+    let History { failures, resumes, .. } = transfer.history;
+    let elapsed = transfer.op.started().elapsed().as_secs_f64();
+    let error = error.context(transfer.describe());
+    match (failures, resumes) {
+        (0 | 1, 0) => error.note(format_args!("after {elapsed:.1} s")),
+        (failures, 0) => error.note(format_args!("{failures} attempts, {elapsed:.1} s")),
+        (failures, resumes) => {
+            error.note(format_args!("{failures} attempts without progress, {resumes} resumed, {elapsed:.1} s"))
+        }
+    }
+}
+
+/// Whether asking again may help: the network, not the request, is at fault. From `curl/curl.h`: COULDNT_RESOLVE_PROXY,
+/// COULDNT_RESOLVE_HOST, COULDNT_CONNECT, PARTIAL_FILE, OPERATION_TIMEDOUT, SSL_CONNECT_ERROR (a reset during the
+/// handshake; a certificate that does not convince is 60), GOT_NOTHING, SEND_ERROR, RECV_ERROR.
+fn is_transient(code: u32) -> bool {
+    matches!(code, 5 | 6 | 7 | 18 | 28 | 35 | 52 | 55 | 56)
+}
+
+/// The server's own words, if they are words: an S3 error's code and message, or the start of a text.
+fn explanation(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).or_else(|error| std::str::from_utf8(&body[..error.valid_up_to()])).ok()?;
+    let element = |name: &str| {
+        let rest = text.split_once(&format!("<{name}>"))?.1;
+        Some(redact::printable(rest.split_once("</")?.0.trim(), 200))
+    };
+    match (element("Code"), element("Message")) {
+        (Some(code), Some(message)) => return Some(format!("{code}: {message}")),
+        (Some(words), None) | (None, Some(words)) => return Some(words),
+        (None, None) => {}
+    }
+    // A page's title says what the page says, without the markup.
+    if let Some(title) = element("title") {
+        return Some(title);
+    }
+    let text = text.trim();
+    (!text.is_empty() && !text.starts_with('<')).then(|| redact::printable(text, 200))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_words_are_told_without_its_markup() {
+        let s3 = b"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>No.</Message><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>";
+        assert_eq!(explanation(s3).as_deref(), Some("AccessDenied: No."));
+        assert_eq!(explanation(b"<html><title>404 Not Found</title>").as_deref(), Some("404 Not Found"));
+        assert_eq!(explanation(b"  plain words\n").as_deref(), Some("plain words"));
+        assert_eq!(explanation(b"<html>"), None);
+        assert_eq!(explanation(b""), None);
+        assert_eq!(explanation(&[0xff, 0xfe]), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! What the threads of one transport share.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::limit::RequestLimiter;
+use crate::op::Operation;
+use crate::retry::RetryPolicy;
+use crate::stats::Stats;
+use crate::sync::{Condvar, Mutex};
+use crate::sys::curl::Settings;
+use crate::sys::event::EventFd;
+use crate::sys::process;
+use crate::transport::Transfer;
+use crate::transport::inbox::Inbox;
+use crate::transport::waker::Waker;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// What reaches a thread through its inbox.
+pub enum Message {
+    /// A request to work on.
+    Work(Transfer),
+    /// An operation that must be over by then.
+    Deadline(Instant, Weak<Operation>),
+    /// Close what is idle.
+    Trim,
+}
+
+/// What a thread does about the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stop {
+    /// Go on.
+    No = 0,
+    /// End every transfer with SHUT_DOWN, then the thread.
+    ShutDown = 1,
+    /// The process ends: stop without touching anything.
+    Abandon = 2,
+}
+
+/// One thread as the others see it.
+pub struct Member {
+    /// Its work.
+    pub inbox: Inbox<Message>,
+    /// Look for transfers whose operation is over.
+    pub sweep: AtomicBool,
+}
+
+/// Requests that any of several threads may take: the thread pool's.
+#[derive(Default)]
+pub struct Board {
+    state: Mutex<BoardState>,
+}
+
+#[derive(Default)]
+struct BoardState {
+    queue: VecDeque<Transfer>,
+    /// Threads that found nothing, most recent last: that one's caches are the warmest.
+    idle: Vec<usize>,
+    closed: bool,
+}
+
+impl Board {
+    /// Adds requests; returns the threads to wake, or the batch itself once it is closed.
+    fn push(&self, batch: Vec<Transfer>, first: bool) -> std::result::Result<Vec<usize>, Vec<Transfer>> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(batch);
+        }
+        let n = batch.len();
+        if first {
+            batch.into_iter().rev().for_each(|transfer| state.queue.push_front(transfer));
+        } else {
+            state.queue.extend(batch);
+        }
+        let left = state.idle.len().saturating_sub(n);
+        Ok(state.idle.split_off(left))
+    }
+
+    /// Refuses whatever comes after this, and returns what came before.
+    pub fn close(&self) -> Vec<Transfer> {
+        let mut state = self.state.lock();
+        state.closed = true;
+        std::mem::take(&mut state.queue).into()
+    }
+
+    /// A request for `member`; `None`, and it is woken when there is one.
+    pub fn take(&self, member: usize) -> Option<Transfer> {
+        let mut state = self.state.lock();
+        let transfer = state.queue.pop_front();
+        if transfer.is_none() && !state.idle.contains(&member) {
+            state.idle.push(member);
+        }
+        transfer
+    }
+
+    /// Takes out those for which `over` is true.
+    pub fn sweep(&self, over: impl Fn(&Transfer) -> bool) -> Vec<Transfer> {
+        let mut state = self.state.lock();
+        if !state.queue.iter().any(&over) {
+            return Vec::new();
+        }
+        let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut state.queue).into_iter().partition(over);
+        state.queue = stay.into();
+        out
+    }
+}
+
+/// What the threads of one transport share.
+pub struct Engine {
+    /// For new handles.
+    pub settings: Settings,
+    /// No byte for so long ends an attempt.
+    pub stall: Option<Duration>,
+    /// What is tried again.
+    pub policy: RetryPolicy,
+    /// Connections kept open a thread.
+    pub max_connections: u32,
+    /// The client's counters.
+    pub stats: Arc<Stats>,
+    /// The reactors' budget; `None`: each thread works on one request at a time.
+    pub limiter: Option<Arc<RequestLimiter>>,
+    /// Where the threads of a pool find work; `None`: in their own inboxes.
+    pub board: Option<Board>,
+    /// The threads.
+    pub members: Vec<Member>,
+    stop: AtomicU8,
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+/// What every operation of a client that was shut down ends with.
+pub fn shut_down() -> Error {
+    Error::new(ErrorKind::ShutDown, "the client was shut down")
+}
+
+thread_local! {
+    /// The engine that this thread belongs to, by address; 0: none.
+    static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Engine {
+    /// Everything shared, for `threads` threads that do not run yet.
+    ///
+    /// # Errors
+    /// IO when the process is out of file descriptors.
+    pub fn new(
+        settings: Settings,
+        stall: Option<Duration>,
+        policy: RetryPolicy,
+        max_connections: u32,
+        stats: Arc<Stats>,
+        threads: u32,
+        budget: Option<u32>,
+    ) -> Result<Engine> {
+        let mut members = Vec::with_capacity(threads as usize);
+        for _ in 0..threads {
+            let waker = Arc::new(Waker::new(EventFd::new()?));
+            members.push(Member { inbox: Inbox::new(waker), sweep: AtomicBool::new(false) });
+        }
+        let limiter = budget.map(|budget| {
+            let wakes = members.iter().map(|member| member.inbox.waker().clone() as Arc<dyn crate::limit::Wake>);
+            RequestLimiter::new(budget, wakes.collect())
+        });
+        Ok(Engine {
+            settings,
+            stall,
+            policy,
+            max_connections,
+            stats,
+            board: limiter.is_none().then(Board::default),
+            limiter,
+            members,
+            stop: AtomicU8::new(Stop::No as u8),
+            running: Mutex::new(0),
+            ended: Condvar::new(),
+        })
+    }
+
+    /// Starts thread `index` with this body.
+    ///
+    /// # Errors
+    /// IO when the system cannot make a thread.
+    pub fn spawn(self: &Arc<Self>, name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let engine = self.clone();
+        *self.running.lock() += 1;
+        let started = process::spawn(name, move || {
+            MINE.with(|mine| mine.set(Arc::as_ptr(&engine) as usize));
+            body();
+            *engine.running.lock() -= 1;
+            engine.ended.notify_all();
+        });
+        if started.is_err() {
+            *self.running.lock() -= 1;
+        }
+        started
+    }
+
+    /// What to do about the end.
+    pub fn stop(&self) -> Stop {
+        match self.stop.load(Ordering::Acquire) {
+            0 => Stop::No,
+            1 => Stop::ShutDown,
+            _ => Stop::Abandon,
+        }
+    }
+
+    /// Tells every thread about the end.
+    pub fn set_stop(&self, stop: Stop) {
+        self.stop.fetch_max(stop as u8, Ordering::AcqRel);
+        self.wake_all();
+    }
+
+    /// Has every thread look for transfers whose operation is over.
+    pub fn sweep(&self) {
+        for member in &self.members {
+            if !member.sweep.swap(true, Ordering::AcqRel) {
+                member.inbox.waker().wake();
+            }
+        }
+    }
+
+    /// Posts requests that any thread may take, and wakes as many as are needed and idle.
+    ///
+    /// # Errors
+    /// The batch itself, once the threads are over.
+    pub fn post(&self, batch: Vec<Transfer>, first: bool) -> std::result::Result<(), Vec<Transfer>> {
+        let Some(board) = &self.board else { return Err(batch) };
+        for member in board.push(batch, first)? {
+            self.members[member].inbox.waker().wake();
+        }
+        Ok(())
+    }
+
+    /// Requests that came too late end with SHUT_DOWN, on a thread of their own: the caller's completion never runs
+    /// inside the caller's call.
+    pub fn refuse(self: &Arc<Self>, late: Vec<Transfer>) {
+        if late.is_empty() {
+            return;
+        }
+        let engine = self.clone();
+        let end = move || {
+            for transfer in late {
+                crate::stats::sub(&engine.stats.requests_queued, 1);
+                crate::stats::add(&engine.stats.requests_finished, 1);
+                crate::stats::add(&engine.stats.requests_failed, 1);
+                transfer.finish(Err(shut_down()));
+            }
+        };
+        // Without a thread the transfers are dropped, and so finished, here.
+        if let Err(error) = process::spawn("raskio-late".into(), end) {
+            log::error!(target: "raskio", "{}", error.message());
+        }
+    }
+
+    /// Has every thread look around once more.
+    pub fn wake_all(&self) {
+        self.members.iter().for_each(|member| member.inbox.waker().wake());
+    }
+
+    /// Waits until every thread but the calling one is over; false if `deadline` came first.
+    pub fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+        let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
+        let mut running = self.running.lock();
+        while *running > own {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return false;
+            }
+            running = self.ended.wait_until(running, deadline);
+        }
+        true
+    }
+}

@@ -1,0 +1,483 @@
+//! The reactor: one thread, one multi handle, many transfers.
+
+pub mod attempt;
+pub mod engine;
+pub mod pool;
+mod timers;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::stats;
+use crate::sys::curl::{Easy, Finished, Multi};
+use crate::transport::{Job, Transfer};
+use attempt::{Slot, Verdict};
+use engine::{Engine, Member, Message, Stop};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use timers::{Due, Timers};
+
+/// The longest wait while transfers are in flight, so that a wake-up that libcurl loses delays nothing by more.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait of an idle thread: four looks a minute, and no CPU to speak of.
+const IDLE_WAIT: Duration = Duration::from_secs(15);
+/// How long a reactor pauses after a fault, so that one that comes back at once does not spin.
+const FAULT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs the thread `index` of `engine` to its end.
+pub fn run(engine: &Arc<Engine>, index: usize) {
+    let mut local = Local::new(engine.clone(), index);
+    loop {
+        // Whatever happens inside, the transfers stay reachable in `local`: a fault costs its cause, not them.
+        match catch_unwind(AssertUnwindSafe(|| local.run())) {
+            Ok(Ok(Stop::Abandon)) => {
+                // libcurl, the host's callbacks and its memory may be half gone: touch nothing.
+                std::mem::forget(local);
+                return;
+            }
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => local.recover(&error),
+            Err(_) => {
+                let error = Error::new(ErrorKind::Internal, "a panic in a reactor was caught; this is a bug in RaskIO");
+                local.recover(&error);
+            }
+        }
+    }
+}
+
+/// What only this thread touches.
+struct Local {
+    engine: Arc<Engine>,
+    index: usize,
+    multi: Option<Multi<Slot>>,
+    /// Handles that no transfer uses.
+    idle: Vec<Easy<Slot>>,
+    /// Requests that wait for a permit.
+    queue: VecDeque<Transfer>,
+    timers: Timers,
+    messages: VecDeque<Message>,
+    next_scan: Instant,
+    /// The limiter may have this thread in line, or a permit set aside for it.
+    in_line: bool,
+}
+
+impl Local {
+    fn new(engine: Arc<Engine>, index: usize) -> Local {
+        Local {
+            engine,
+            index,
+            multi: None,
+            idle: Vec::new(),
+            queue: VecDeque::new(),
+            timers: Timers::default(),
+            messages: VecDeque::new(),
+            next_scan: Instant::now(),
+            in_line: false,
+        }
+    }
+
+    fn member(&self) -> &Member {
+        &self.engine.members[self.index]
+    }
+
+    fn run(&mut self) -> Result<Stop> {
+        loop {
+            match self.engine.stop() {
+                Stop::No => {}
+                Stop::ShutDown => {
+                    self.end_everything();
+                    return Ok(Stop::ShutDown);
+                }
+                Stop::Abandon => return Ok(Stop::Abandon),
+            }
+            self.take_messages();
+            if self.member().sweep.swap(false, Ordering::AcqRel) {
+                self.sweep()?;
+            }
+            self.expire_timers();
+            self.admit()?;
+            let finished = self.drive()?;
+            self.scan_for_stalls()?;
+            // Finished transfers made room: fill it before waiting.
+            if finished == 0 {
+                self.sleep()?;
+            }
+        }
+    }
+
+    fn take_messages(&mut self) {
+        let mut messages = std::mem::take(&mut self.messages);
+        self.member().inbox.drain(&mut messages);
+        for message in messages.drain(..) {
+            match message {
+                Message::Work(transfer) => self.queue.push_back(transfer),
+                Message::Deadline(at, op) => self.timers.push(at, Due::Deadline(op)),
+                Message::Trim => {
+                    self.idle.clear();
+                    if let Some(multi) = &mut self.multi {
+                        multi.close_idle();
+                    }
+                }
+            }
+        }
+        self.messages = messages;
+    }
+
+    fn expire_timers(&mut self) {
+        if self.timers.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(due) = self.timers.pop_due(now) {
+            match due {
+                Due::Retry(transfer) => self.ready(transfer),
+                Due::Deadline(op) => {
+                    if let Some(op) = op.upgrade() {
+                        let limit = op.deadline().unwrap_or(now).saturating_duration_since(op.started());
+                        let words = format!("the operation's deadline of {:.1} s is over", limit.as_secs_f64());
+                        op.fail(Error::new(ErrorKind::TimedOut, words));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A request may go on, before those that have not started yet. In a pool any thread may take it.
+    fn ready(&mut self, transfer: Transfer) {
+        if self.engine.board.is_none() {
+            self.queue.push_front(transfer);
+        } else if let Err(refused) = self.engine.post(vec![transfer], true) {
+            refused.into_iter().for_each(|transfer| self.refuse(transfer));
+        }
+    }
+
+    /// Starts what may start.
+    fn admit(&mut self) -> Result<()> {
+        loop {
+            let mut permit = None;
+            let transfer = match &self.engine.board {
+                Some(board) => {
+                    if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) {
+                        return Ok(());
+                    }
+                    board.take(self.index)
+                }
+                None => self.queue.pop_front(),
+            };
+            let Some(transfer) = transfer else {
+                self.leave_line();
+                return Ok(());
+            };
+            if transfer.op.is_over() || matches!(transfer.job(), Job::Nothing) {
+                self.dequeued();
+                self.finish(transfer, Ok(()));
+                continue;
+            }
+            if let Some(limiter) = &self.engine.limiter {
+                permit = limiter.acquire(self.index);
+                if permit.is_none() {
+                    self.in_line = true;
+                    self.queue.push_front(transfer);
+                    return Ok(());
+                }
+            }
+            self.dequeued();
+            self.start(transfer, permit)?;
+        }
+    }
+
+    /// Gives back what the limiter may have set aside for a thread that has nothing to send.
+    fn leave_line(&mut self) {
+        if std::mem::take(&mut self.in_line) {
+            if let Some(limiter) = &self.engine.limiter {
+                limiter.decline(self.index);
+            }
+        }
+    }
+
+    fn dequeued(&self) {
+        stats::sub(&self.engine.stats.requests_queued, 1);
+    }
+
+    fn start(&mut self, transfer: Transfer, permit: Option<crate::limit::Permit>) -> Result<()> {
+        let retry = transfer.history.failures + transfer.history.resumes > 0;
+        let easy = match self.idle.pop() {
+            Some(easy) => Ok(easy),
+            None => Easy::new(Slot::default(), &self.engine.settings),
+        };
+        let mut easy = match easy {
+            Ok(easy) => easy,
+            Err(error) => {
+                self.conclude(attempt::fail(transfer, error));
+                return Ok(());
+            }
+        };
+        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, permit, Instant::now()) {
+            self.idle.push(easy);
+            self.conclude(attempt::fail(transfer, error));
+            return Ok(());
+        }
+        let engine = self.engine.clone();
+        let multi = match self.multi() {
+            Ok(multi) => multi,
+            Err(error) => {
+                self.take_back(easy, error);
+                return Ok(());
+            }
+        };
+        match multi.add(easy) {
+            Ok(_) => {
+                stats::add(&engine.stats.requests_in_flight, 1);
+                if retry {
+                    stats::add(&engine.stats.requests_retried, 1);
+                }
+            }
+            // Only this transfer fails; the multi handle and the others in it are well.
+            Err((easy, error)) => self.take_back(easy, error),
+        }
+        Ok(())
+    }
+
+    /// A handle that could not be started: its transfer fails, or is tried again.
+    fn take_back(&mut self, mut easy: Easy<Slot>, error: Error) {
+        let taken = easy.handler().take();
+        self.idle.push(easy);
+        if let Some(attempt) = taken {
+            let verdict =
+                attempt::retry_later(attempt.into_transfer(), error, false, &self.engine.policy, None, fastrand::f64());
+            self.conclude(verdict);
+        }
+    }
+
+    fn multi(&mut self) -> Result<&mut Multi<Slot>> {
+        match &mut self.multi {
+            Some(multi) => Ok(multi),
+            empty => Ok(empty.insert(Multi::new(self.engine.max_connections)?)),
+        }
+    }
+
+    /// Lets libcurl work, and takes in what is over. Returns how many transfers were.
+    fn drive(&mut self) -> Result<usize> {
+        let Some(multi) = &mut self.multi else { return Ok(0) };
+        if multi.is_empty() {
+            return Ok(0);
+        }
+        multi.perform()?;
+        let mut finished = 0;
+        while let Some(done) = self.multi.as_mut().and_then(Multi::next_done) {
+            self.reap(done.token, done.code)?;
+            finished += 1;
+        }
+        Ok(finished)
+    }
+
+    /// Takes a transfer out of the multi handle first, then looks at what became of it.
+    fn reap(&mut self, token: usize, code: u32) -> Result<()> {
+        let Some(multi) = &mut self.multi else { return Ok(()) };
+        let removed = multi.remove_keeping(token, Slot::take);
+        stats::sub(&self.engine.stats.requests_in_flight, 1);
+        let (easy, taken, error) = match removed {
+            Ok(Some((easy, taken))) => (Some(easy), taken, None),
+            Ok(None) => return Ok(()),
+            Err((taken, error)) => (None, taken, Some(error)),
+        };
+        let Some(mut easy) = easy else {
+            // libcurl still refers to the handle: it is leaked, and its transfer starts over on the next reactor.
+            stats::add(&self.engine.stats.handles_leaked, 1);
+            let error = error.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a handle was lost"));
+            if let Some(attempt) = taken {
+                let verdict = attempt::retry_later(
+                    attempt.into_transfer(),
+                    error.clone(),
+                    false,
+                    &self.engine.policy,
+                    None,
+                    fastrand::f64(),
+                );
+                self.conclude(verdict);
+            }
+            return Err(error);
+        };
+        let finished: Finished = easy.finished(code);
+        self.idle.push(easy);
+        stats::add(&self.engine.stats.connections_opened, finished.connections);
+        if let Some(attempt) = taken {
+            if finished.connections == 0 && attempt.answered() {
+                stats::add(&self.engine.stats.connections_reused, 1);
+            }
+            stats::add(&self.engine.stats.bytes_received, attempt.received());
+            self.conclude(attempt.judge(&finished, &self.engine.policy, fastrand::f64()));
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Done(transfer, result) => self.finish(transfer, result),
+            Verdict::Again(transfer, wait) => {
+                stats::add(&self.engine.stats.requests_queued, 1);
+                if wait.is_zero() {
+                    self.ready(transfer);
+                } else {
+                    self.timers.push(Instant::now() + wait, Due::Retry(transfer));
+                }
+            }
+        }
+    }
+
+    fn finish(&self, transfer: Transfer, result: Result<()>) {
+        let stats = &self.engine.stats;
+        stats::add(&stats.requests_finished, 1);
+        if result.is_err() || transfer.op.is_over() {
+            stats::add(&stats.requests_failed, 1);
+        }
+        transfer.finish(result);
+    }
+
+    /// Ends the transfers whose operation is over.
+    fn sweep(&mut self) -> Result<()> {
+        let mut over =
+            self.engine.board.as_ref().map(|board| board.sweep(|transfer| transfer.op.is_over())).unwrap_or_default();
+        if self.queue.iter().any(|transfer| transfer.op.is_over()) {
+            let (out, stay): (VecDeque<_>, VecDeque<_>) =
+                std::mem::take(&mut self.queue).into_iter().partition(|transfer| transfer.op.is_over());
+            self.queue = stay;
+            over.extend(out);
+        }
+        over.extend(self.timers.sweep(|transfer| transfer.op.is_over()));
+        for transfer in over {
+            self.dequeued();
+            self.finish(transfer, Ok(()));
+        }
+        for token in self.tokens() {
+            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
+            if handler.and_then(Slot::attempt).is_some_and(|attempt| attempt.transfer().op.is_over()) {
+                self.reap(token, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tokens(&self) -> Vec<usize> {
+        self.multi.as_ref().map(Multi::tokens).unwrap_or_default()
+    }
+
+    fn scan_for_stalls(&mut self) -> Result<()> {
+        let Some(limit) = self.engine.stall else { return Ok(()) };
+        let now = Instant::now();
+        if now < self.next_scan {
+            return Ok(());
+        }
+        self.next_scan = now + scan_period(limit);
+        for token in self.tokens() {
+            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
+            let Some(attempt) = handler.and_then(Slot::attempt) else { continue };
+            if attempt.stalled(now, limit) {
+                attempt.abort_stalled(limit);
+                self.reap(token, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep(&mut self) -> Result<()> {
+        let engine = self.engine.clone();
+        let waker = engine.members[self.index].inbox.waker();
+        let now = Instant::now();
+        let in_flight = self.multi.as_ref().is_some_and(|multi| !multi.is_empty());
+        let mut wake_at = now + if in_flight { BUSY_WAIT } else { IDLE_WAIT };
+        if in_flight && self.engine.stall.is_some() {
+            wake_at = wake_at.min(self.next_scan);
+        }
+        if let Some(next) = self.timers.next() {
+            wake_at = wake_at.min(next);
+        }
+        if !waker.may_sleep() {
+            return Ok(());
+        }
+        // Rounded up: waking a moment early only means looking twice.
+        let wait = wake_at.saturating_duration_since(now).as_micros().div_ceil(1000);
+        let wait = u32::try_from(wait).unwrap_or(u32::MAX);
+        let polled = match self.multi() {
+            Ok(multi) => multi.poll(waker.signal(), wait),
+            Err(error) => Err(error),
+        };
+        waker.awake();
+        polled
+    }
+
+    fn refuse(&self, transfer: Transfer) {
+        self.dequeued();
+        transfer.op.fail(engine::shut_down());
+        self.finish(transfer, Err(engine::shut_down()));
+    }
+
+    /// Everything that is in hand ends with SHUT_DOWN.
+    fn end_everything(&mut self) {
+        loop {
+            self.take_messages();
+            let mut rest = self.engine.board.as_ref().map(engine::Board::close).unwrap_or_default();
+            rest.extend(self.queue.drain(..));
+            rest.extend(self.timers.sweep(|_| true));
+            let tokens = self.tokens();
+            if rest.is_empty() && tokens.is_empty() {
+                break;
+            }
+            rest.into_iter().for_each(|transfer| self.refuse(transfer));
+            for token in tokens {
+                let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
+                if let Some(attempt) = handler.and_then(Slot::attempt) {
+                    attempt.transfer().op.fail(engine::shut_down());
+                }
+                // An error leaves a leaked handle and no transfer behind; there is nothing more to do for it here.
+                let _ = self.reap(token, 0);
+            }
+        }
+        for message in self.member().inbox.close() {
+            if let Message::Work(transfer) = message {
+                self.refuse(transfer);
+            }
+        }
+        self.leave_line();
+    }
+
+    /// Gives up the multi handle after a fault that says nothing about single transfers. They start over on a new one.
+    fn recover(&mut self, error: &Error) {
+        log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
+        stats::add(&self.engine.stats.reactors_replaced, 1);
+        if let Some(mut multi) = self.multi.take() {
+            for token in multi.tokens() {
+                let removed = multi.remove_keeping(token, Slot::take);
+                stats::sub(&self.engine.stats.requests_in_flight, 1);
+                let taken = match removed {
+                    Ok(Some((_, taken))) => taken,
+                    Ok(None) => None,
+                    Err((taken, _)) => {
+                        stats::add(&self.engine.stats.handles_leaked, 1);
+                        taken
+                    }
+                };
+                if let Some(attempt) = taken {
+                    let progress = attempt.received() > 0;
+                    stats::add(&self.engine.stats.bytes_received, attempt.received());
+                    let verdict = attempt::retry_later(
+                        attempt.into_transfer(),
+                        error.clone(),
+                        progress,
+                        &self.engine.policy,
+                        None,
+                        fastrand::f64(),
+                    );
+                    self.conclude(verdict);
+                }
+            }
+        }
+        std::thread::sleep(FAULT_PAUSE);
+    }
+}
+
+/// How often stalls are looked for: often enough to be late by an eighth, seldom enough to cost nothing.
+fn scan_period(limit: Duration) -> Duration {
+    (limit / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
+}

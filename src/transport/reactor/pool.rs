@@ -1,0 +1,102 @@
+//! MULTI_POLL: N reactors under one budget.
+
+use super::engine::{Engine, Message, Stop};
+use crate::config::Dispatch;
+use crate::error::Result;
+use crate::stats;
+use crate::transport::{Transfer, Transport};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// The reactors of one client.
+pub struct ReactorPool {
+    engine: Arc<Engine>,
+    dispatch: Dispatch,
+    /// Where the next request (or read) goes.
+    next: AtomicUsize,
+}
+
+impl ReactorPool {
+    /// Starts a thread for each member of `engine`.
+    ///
+    /// # Errors
+    /// IO when the system cannot make one; those that run are ended again.
+    pub fn start(engine: Engine, dispatch: Dispatch) -> Result<ReactorPool> {
+        let engine = start_threads(engine, "raskio-reactor")?;
+        Ok(ReactorPool { engine, dispatch, next: AtomicUsize::new(0) })
+    }
+}
+
+/// Starts a thread for each member of `engine`.
+pub(in crate::transport) fn start_threads(engine: Engine, name: &str) -> Result<Arc<Engine>> {
+    let engine = Arc::new(engine);
+    for index in 0..engine.members.len() {
+        let of_thread = engine.clone();
+        let started = engine.spawn(format!("{name}-{index}"), move || super::run(&of_thread, index));
+        if let Err(error) = started {
+            engine.set_stop(Stop::ShutDown);
+            return Err(error);
+        }
+    }
+    Ok(engine)
+}
+
+/// Counts a batch in, and has somebody watch the deadline of its operation.
+pub(in crate::transport) fn accept(engine: &Engine, batch: &[Transfer], watcher: usize) {
+    stats::add(&engine.stats.requests_started, batch.len() as u64);
+    stats::add(&engine.stats.requests_queued, batch.len() as u64);
+    if let Some((at, op)) = batch.first().and_then(|transfer| Some((transfer.op.deadline()?, &transfer.op))) {
+        let message = Message::Deadline(at, Arc::downgrade(op));
+        // A closed inbox belongs to a thread that ended every operation there was.
+        let _ = engine.members[watcher].inbox.push(vec![message]);
+    }
+}
+
+impl Transport for ReactorPool {
+    fn submit(&self, batch: Vec<Transfer>) {
+        let members = &self.engine.members;
+        let steps = match self.dispatch {
+            Dispatch::PerChunk => batch.len(),
+            Dispatch::PerPread => 1,
+        };
+        let first = self.next.fetch_add(steps, Ordering::Relaxed) % members.len();
+        accept(&self.engine, &batch, first);
+        let used = if self.dispatch == Dispatch::PerPread { 1 } else { members.len().min(batch.len()) };
+        let mut parts: Vec<Vec<Message>> = (0..used).map(|_| Vec::with_capacity(batch.len() / used + 1)).collect();
+        for (i, transfer) in batch.into_iter().enumerate() {
+            parts[i % used].push(Message::Work(transfer));
+        }
+        for (i, part) in parts.into_iter().enumerate() {
+            if let Err(late) = members[(first + i) % members.len()].inbox.push(part) {
+                let late = late.into_iter().filter_map(|message| match message {
+                    Message::Work(transfer) => Some(transfer),
+                    Message::Deadline(..) | Message::Trim => None,
+                });
+                self.engine.refuse(late.collect());
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        self.engine.sweep();
+    }
+
+    fn trim(&self) {
+        for member in &self.engine.members {
+            let _ = member.inbox.push(vec![Message::Trim]);
+        }
+    }
+
+    fn shut_down(&self) {
+        self.engine.set_stop(Stop::ShutDown);
+    }
+
+    fn abandon(&self) {
+        self.engine.set_stop(Stop::Abandon);
+    }
+
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+        self.engine.wait_stopped(deadline)
+    }
+}

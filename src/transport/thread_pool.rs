@@ -1,0 +1,61 @@
+//! EASY_THREADPOOL: N threads, each with one transfer at a time.
+//!
+//! Each drives a multi handle of its own rather than `curl_easy_perform`, which nothing can end promptly; so it is the
+//! reactor's loop with room for one, fed from a common board.
+
+use super::reactor::engine::{Engine, Message, Stop};
+use super::reactor::pool::{accept, start_threads};
+use super::{Transfer, Transport};
+use crate::error::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// The threads of one client.
+pub struct ThreadPool {
+    engine: Arc<Engine>,
+    /// Who watches the next deadline.
+    watcher: AtomicUsize,
+}
+
+impl ThreadPool {
+    /// Starts a thread for each member of `engine`.
+    ///
+    /// # Errors
+    /// IO when the system cannot make one; those that run are ended again.
+    pub fn start(engine: Engine) -> Result<ThreadPool> {
+        Ok(ThreadPool { engine: start_threads(engine, "raskio-pool")?, watcher: AtomicUsize::new(0) })
+    }
+}
+
+impl Transport for ThreadPool {
+    fn submit(&self, batch: Vec<Transfer>) {
+        let watcher = self.watcher.fetch_add(1, Ordering::Relaxed) % self.engine.members.len();
+        accept(&self.engine, &batch, watcher);
+        if let Err(late) = self.engine.post(batch, false) {
+            self.engine.refuse(late);
+        }
+    }
+
+    fn sweep(&self) {
+        self.engine.sweep();
+    }
+
+    fn trim(&self) {
+        for member in &self.engine.members {
+            let _ = member.inbox.push(vec![Message::Trim]);
+        }
+    }
+
+    fn shut_down(&self) {
+        self.engine.set_stop(Stop::ShutDown);
+    }
+
+    fn abandon(&self) {
+        self.engine.set_stop(Stop::Abandon);
+    }
+
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+        self.engine.wait_stopped(deadline)
+    }
+}
