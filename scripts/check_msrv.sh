@@ -28,7 +28,7 @@ else
   export LD_LIBRARY_PATH
 fi
 export PATH=$bin:$PATH CARGO=$bin/cargo RUSTC=$bin/rustc RUSTDOC=$bin/rustdoc CARGO_TARGET_DIR=$target/msrv
-say "$(cargo --version), $(rustc --version)"
+say "$("$CARGO" --version), $("$RUSTC" --version)"
 is_msrv "$RUSTC" || fail "$RUSTC is not $rust_needed"
-cargo build --workspace --locked
-cargo test --workspace --locked
+"$CARGO" build --workspace --locked
+"$CARGO" test --workspace --locked

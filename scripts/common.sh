@@ -45,8 +45,6 @@ find_rust() {
 need_rust() {
   find_rust || fail "no Rust $rust_needed or later was found: run scripts/setup.sh demo"
 }
-# cargo's own sub-commands (fmt, clippy, nextest) are looked up beside it.
-cargo() { "${CARGO:?call need_rust first}" "$@"; }
 
 # Configures, builds and installs the library into build/prefix.
 install_library() {

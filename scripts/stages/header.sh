@@ -2,4 +2,4 @@
 # include/raskio.h is what the Rust sources say (RASKIO_BLESS=1 writes it).
 . "$(dirname "$0")/../common.sh"
 need_rust
-cargo test --locked --test header
+"$CARGO" test --locked --test header

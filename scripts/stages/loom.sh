@@ -6,6 +6,6 @@ need_rust
 features=bundled-curl
 if ! { have pkg-config && pkg-config --exists 'openssl >= 3.0'; }; then features=bundled-curl,bundled-openssl; fi
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR=$target/loom LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3}
-cargo test --release --locked --lib --no-default-features --features "$features" -- loom | tee "$build/loom.out"
+"$CARGO" test --release --locked --lib --no-default-features --features "$features" -- loom | tee "$build/loom.out"
 # The name filter could match nothing, and that would pass.
 grep -qE '^test result: ok\. [1-9][0-9]* passed' "$build/loom.out" || fail "no test has 'loom' in its name"

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/../common.sh"
 need_rust
 if have cargo-nextest; then
-  cargo nextest run --workspace --locked --no-fail-fast
+  "$CARGO" nextest run --workspace --locked --no-fail-fast
 else
-  cargo test --workspace --locked --no-fail-fast --lib --bins --tests
+  "$CARGO" test --workspace --locked --no-fail-fast --lib --bins --tests
 fi
-cargo test --workspace --locked --doc
+"$CARGO" test --workspace --locked --doc

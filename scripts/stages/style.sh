@@ -2,5 +2,5 @@
 # Formatting and lints, warnings being errors.
 . "$(dirname "$0")/../common.sh"
 need_rust
-cargo fmt --all --check
-cargo clippy --workspace --all-targets --locked -- -D warnings
+"$CARGO" fmt --all --check
+"$CARGO" clippy --workspace --all-targets --locked -- -D warnings

@@ -28,7 +28,7 @@ passed=$((passed + 1))
 # refused TEXT FEATURES: cargo must stop, and say TEXT. PKG_CONFIG_PATH has the faked packages in front.
 refused() {
   local text=$1 features=$2
-  if CARGO_TARGET_DIR=$system_target cargo check --locked --no-default-features --features "$features" >"$work/out" 2>&1; then
+  if CARGO_TARGET_DIR=$system_target "$CARGO" check --locked --no-default-features --features "$features" >"$work/out" 2>&1; then
     fail "the build was not stopped (expected: $text)"
   fi
   grep -q -- "$text" "$work/out" || fail "the build was stopped without saying '$text': $(tail -n 20 "$work/out")"
