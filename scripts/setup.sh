@@ -41,33 +41,45 @@ if [ "$wanted" = test ]; then
   need valgrind "memory checks of the C tests" have valgrind
 fi
 
-have_rust=yes
-find_rust || have_rust=no
-rust_reason="Rust $rust_needed or later: compiles RaskIO"
-# The newest apt offer that is new enough: "cargo rustc rustfmt clippy" under one of the naming schemes in use.
-rust_packages() {
-  local names version
-  for names in "cargo rustc rustfmt rust-clippy" "cargo-web rustc-web rustfmt-web rust-web-clippy" \
-    $(apt-cache search --names-only '^cargo-1\.[0-9]+$' | awk '{print $1}' | sort -Vr); do
-    set -- $names
-    version=$(apt-cache policy "$1" | sed -n 's/^ *Candidate: *//p' | sed 's/^[0-9]*://')
-    if [ "$1" = cargo ] && [ $# -gt 1 ]; then
-      # cargo's package number was 0.66 where rustc's was 1.63: ask the compiler's.
-      version=$(apt-cache policy "$2" | sed -n 's/^ *Candidate: *//p' | sed 's/^[0-9]*://')
-    fi
-    [ $# -gt 1 ] || set -- "$1" "rustc-${1#cargo-}" "rustfmt-${1#cargo-}" "rust-${1#cargo-}-clippy"
-    if [ -n "$version" ] && [ "$version" != "(none)" ] && version_at_least "$version" "$rust_needed"; then
-      if [ "$wanted" = test ]; then echo "$1 $2 $3 $4"; else echo "$1 $2"; fi
+# Distributions name the toolchain's packages in three ways: rust_names CARGO_PACKAGE prints compiler, formatter, linter.
+rust_names() {
+  case $1 in
+    cargo) echo "rustc rustfmt rust-clippy" ;;
+    cargo-web) echo "rustc-web rustfmt-web rust-web-clippy" ;; # Debian 12 keeps a newer one under this name
+    *) echo "rustc-${1#cargo-} rustfmt-${1#cargo-} rust-${1#cargo-}-clippy" ;;
+  esac
+}
+# The cargo package of the newest offer of apt that is new enough.
+rust_offer() {
+  local package compiler version
+  for package in cargo cargo-web $(apt-cache search --names-only '^cargo-1\.[0-9]+$' | awk '{print $1}' | sort -Vr); do
+    read -r compiler _ < <(rust_names "$package")
+    version=$(apt-cache policy "$compiler" | sed -n 's/^ *Candidate: *\([0-9]*:\)\?//p')
+    if [[ $version == [0-9]* ]] && version_at_least "$version" "$rust_needed"; then
+      echo "$package"
       return 0
     fi
   done
   return 1
 }
 
+have_rust=yes
+if ! find_rust; then
+  have_rust=no
+  reasons+=("Rust $rust_needed or later: compiles RaskIO")
+elif [ "$wanted" = test ]; then
+  # From a distribution, these are packages of their own; rustup brings them.
+  owner=$(dpkg -S "$(readlink -f "$CARGO")" 2>/dev/null | sed 's/:.*//' || true)
+  if [ -n "$owner" ]; then
+    read -r _ formatter linter < <(rust_names "$owner")
+    need "$formatter" "checks the formatting" "$CARGO" fmt --version
+    need "$linter" "checks the code for common mistakes" "$CARGO" clippy --version
+  fi
+fi
+
 if [ ${#packages[@]} -eq 0 ] && [ "$have_rust" = yes ]; then
   say "setup: nothing is missing for 'make $wanted' (cargo: $CARGO, $(tool_version "$CARGO"))"
 else
-  [ "$have_rust" = yes ] || reasons+=("$rust_reason")
   say "setup: missing for 'make $wanted':"
   printf '  %s\n' "${reasons[@]}"
   if ! have apt-get; then
@@ -83,9 +95,10 @@ else
   export DEBIAN_FRONTEND=noninteractive
   "${sudo[@]}" apt-get update -qq
   if [ "$have_rust" = no ]; then
-    offer=$(rust_packages) || fail "apt offers no Rust $rust_needed or later. Install one with rustup, and run 'make $wanted' again"
-    read -ra offer <<<"$offer"
-    packages+=("${offer[@]}")
+    offer=$(rust_offer) || fail "apt offers no Rust $rust_needed or later. Install one with rustup, and run 'make $wanted' again"
+    read -r compiler formatter linter < <(rust_names "$offer")
+    packages+=("$offer" "$compiler")
+    [ "$wanted" = demo ] || packages+=("$formatter" "$linter")
   fi
   say "setup: installing ${packages[*]}"
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
