@@ -38,7 +38,7 @@ SIGNATURES = {
 
 
 def constant(name):
-    return int(re.search(rf"#define {name}\s+.*?(\d+)\)?\s*(?:/\*.*)?$", HEADER, re.M).group(1))
+    return int(re.search(rf"#define {name}\s+(?:\(\(raskio_status\))?(\d+)", HEADER).group(1))
 
 
 def load():
