@@ -1,0 +1,100 @@
+# Sourced by the other scripts: where things are, and what several of them need. Bash.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+build=$root/build
+prefix=$build/prefix
+target=${CARGO_TARGET_DIR:-$root/target}
+rust_needed=$(sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' "$root/Cargo.toml")
+jobs=${RASKIO_JOBS:-$(nproc)}
+cd "$root"
+
+say() { printf '%s\n' "$*"; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+# A stage that cannot run here says why; the caller counts it as skipped.
+skip() {
+  printf 'skipped: %s\n' "$*"
+  exit 77
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# version_at_least FOUND NEEDED
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+tool_version() { "$@" --version 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n 1 || true; }
+
+# Sets and exports CARGO and RUSTC to the first pair that is new enough: the caller's, PATH's, rustup's, and the
+# versioned names (cargo-1.89) of some distributions. Returns 1 if there is none.
+find_rust() {
+  local pair cargo rustc versioned=()
+  mapfile -t versioned < <(compgen -c cargo-1. | sort -Vru)
+  for pair in "${CARGO:-cargo} ${RUSTC:-rustc}" "cargo rustc" "$HOME/.cargo/bin/cargo $HOME/.cargo/bin/rustc" \
+    "${versioned[@]/%/ }"; do
+    read -r cargo rustc <<<"$pair"
+    rustc=${rustc:-rustc-${cargo#cargo-}}
+    if version_at_least "$(tool_version "$cargo")" "$rust_needed" &&
+      version_at_least "$(tool_version "$rustc")" "$rust_needed"; then
+      CARGO=$(command -v "$cargo") RUSTC=$(command -v "$rustc")
+      export CARGO RUSTC
+      return 0
+    fi
+  done
+  return 1
+}
+need_rust() {
+  find_rust || fail "no Rust $rust_needed or later was found: run scripts/setup.sh demo"
+}
+
+# Configures, builds and installs the library into build/prefix.
+install_library() {
+  need_rust
+  cmake -S cmake -B "$build/cmake" -DRASKIO_CARGO="$CARGO" -DRASKIO_CARGO_TARGET_DIR="$target" >"$build/configure.log" 2>&1 || {
+    cat "$build/configure.log" >&2
+    fail "cmake could not configure the build"
+  }
+  cmake --build "$build/cmake"
+  rm -rf "$prefix"
+  cmake --install "$build/cmake" --prefix "$prefix" >/dev/null
+}
+need_install() {
+  [ -e "$prefix/lib/libraskio.so" ] || install_library
+  # Whoever builds against the installed package finds it by these.
+  export CMAKE_PREFIX_PATH=$prefix PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+}
+
+# start_server NAME=SIZE…: runs the loopback server until stop_server, or the end of the script; sets url and server_pid,
+# and leaves its words in $server_dir/log ("object NAME SIZE crc32 XXXXXXXX").
+start_server() {
+  local arguments=() object
+  for object in "$@"; do arguments+=(--object "$object"); done
+  need_rust
+  server_dir=$(mktemp -d)
+  trap stop_server EXIT
+  sh scripts/cargo.sh build --quiet --release --locked -p raskio-testserver
+  mkfifo "$server_dir/stdin"
+  "$target/release/raskio-testserver" "${arguments[@]}" --port-file "$server_dir/port" \
+    <"$server_dir/stdin" >"$server_dir/log" 2>&1 &
+  server_pid=$!
+  # It serves until its standard input is closed, which also happens if this script is killed.
+  exec {server_stdin}>"$server_dir/stdin"
+  for _ in $(seq 600); do
+    if grep -q '^listening on ' "$server_dir/log"; then
+      url=$(sed -n 's/^listening on //p' "$server_dir/log" | head -n 1)
+      return 0
+    fi
+    kill -0 "$server_pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  cat "$server_dir/log" >&2
+  fail "the loopback server did not start"
+}
+stop_server() {
+  if [ -n "${server_pid:-}" ]; then
+    exec {server_stdin}>&-
+    kill "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+    server_pid=
+  fi
+  if [ -n "${server_dir:-}" ]; then rm -rf "$server_dir"; fi
+}

@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# include/raskio.h is what the Rust sources say (RASKIO_BLESS=1 writes it).
+. "$(dirname "$0")/../common.sh"
+need_rust
+"$CARGO" test --locked --test header

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The C and C++ examples that README.md prints, and the programs in examples/, compile without a warning and read
+# right bytes.
+. "$(dirname "$0")/../common.sh"
+need_install
+work=$build/readme
+rm -rf "$work"
+mkdir -p "$work"
+# extract LANGUAGE: each fenced block of that language into its own file.
+extract() {
+  awk -v language="$1" -v directory="$work" '
+    $0 == "```" language { n++; file = directory "/block" n "." language; next }
+    /^```/ { file = "" }
+    file != "" { print > file }' README.md
+}
+extract c
+extract cpp
+start_server demo.bin=33554432
+crc=$(awk '$1 == "object" { print $NF }' "$server_dir/log")
+passed=0
+flags=(-Wall -Wextra -Wpedantic -Werror)
+for source in "$work"/block*.c "$work"/block*.cpp; do
+  [ -e "$source" ] || fail "README.md has no example in ${source##*.}"
+  case $source in
+    *.cpp) c++ -std=c++17 "${flags[@]}" "$source" -o "$source.out" $(pkg-config --cflags --libs raskio) ;;
+    *) cc -std=c11 "${flags[@]}" "$source" -o "$source.out" $(pkg-config --cflags --libs raskio) ;;
+  esac
+  said=$("$source.out" "$url/demo.bin")
+  say "${source##*/}: $said"
+  # Each prints the first byte that it read: (0 * 31 + 7) mod 251.
+  grep -q 'first byte 7' <<<"$said" || fail "${source##*/} of README.md printed '$said', and should print 'first byte 7'"
+  if "$source.out" "$url/demo.bin?status=404" >"$work/out" 2>&1; then fail "${source##*/} of README.md does not notice a 404"; fi
+  passed=$((passed + 2))
+done
+
+cmake -S examples -B "$build/examples" >/dev/null
+cmake --build "$build/examples" -j "$jobs"
+for program in "$build/examples/read" "$build/examples/read_cpp" "python3 examples/read_ctypes.py"; do
+  $program "$url/demo.bin" "$crc" || fail "$program failed"
+  if $program "$url/demo.bin" 00000000 >"$work/out" 2>&1; then fail "$program accepts a wrong checksum"; fi
+  if $program "$url/demo.bin?status=404" >"$work/out" 2>&1; then fail "$program does not notice a 404"; fi
+  grep -q 404 "$work/out" || fail "$program does not say what failed: $(cat "$work/out")"
+  passed=$((passed + 3))
+done
+"$build/examples/plugin" "$prefix/lib/libraskio.so.0" "$url/demo.bin" "$crc" || fail "plugin failed"
+passed=$((passed + 1))
+say "$passed passed, 0 failed, 0 skipped"

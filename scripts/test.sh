@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the stages named on the command line, or all of them, and says how long each took. The last line counts.
+# What a stage prints goes to build/logs/STAGE.log; the end of it is shown if the stage fails (V=1 shows everything).
+. "$(dirname "$0")/common.sh"
+all=(style rules rust header loom install library c headers consumers readme python nginx valgrind system licences)
+stages=("$@")
+[ $# -gt 0 ] || stages=("${all[@]}")
+for stage in "${stages[@]}"; do
+  [ -e "scripts/stages/$stage.sh" ] || fail "there is no stage '$stage'; there are: ${all[*]}"
+done
+mkdir -p "$build/logs"
+bash scripts/setup.sh test
+
+passed=0 failed=0 skipped=0 broken=()
+# Adds up the closing lines of the test runners in a log; a stage without any counts as one test.
+count() {
+  local log=$1 status=$2 counts
+  counts=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | awk '
+    /^ *Summary .* tests? run:/ { p += word("passed"); f += word("failed"); f += word("timed"); s += word("skipped"); n = 1 }
+    /^test result:/             { p += word("passed"); f += word("failed"); s += word("ignored"); n = 1 }
+    /tests failed out of/       { f += $4; p += $NF - $4; n = 1 }
+    /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5; n = 1 }
+    /^ *[0-9]+ - .*\(Skipped\)$/ { s += 1; p -= 1 }
+    function word(name,  i) { for (i = 2; i <= NF; i++) if (index($i, name) == 1) return $(i - 1) + 0; return 0 }
+    END { print p + 0, f + 0, s + 0, n + 0 }')
+  read -r p f s n <<<"$counts"
+  if [ "$status" -eq 77 ]; then
+    s=$((s + 1))
+  elif [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
+    f=1
+  elif [ "$n" -eq 0 ]; then
+    p=1
+  fi
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+started=$SECONDS
+for stage in "${stages[@]}"; do
+  log=$build/logs/$stage.log
+  begin=$(date +%s.%N)
+  status=0
+  if [ -n "${V:-}" ]; then
+    bash "scripts/stages/$stage.sh" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
+  else
+    bash "scripts/stages/$stage.sh" >"$log" 2>&1 || status=$?
+  fi
+  took=$(awk -v b="$begin" -v e="$(date +%s.%N)" 'BEGIN { printf "%.1f s", e - b }')
+  count "$log" "$status"
+  case $status in
+    0) printf '%-10s ok      %9s' "$stage" "$took" && { [ "$n" -eq 0 ] && say "" || say "   $p passed$([ "$s" -eq 0 ] || echo ", $s skipped")"; } ;;
+    77) printf '%-10s skipped %9s   %s\n' "$stage" "$took" "$(sed -n 's/^skipped: //p' "$log" | tail -n 1)" ;;
+    *)
+      printf '%-10s FAILED  %9s\n' "$stage" "$took"
+      broken+=("$stage")
+      say "---- the end of build/logs/$stage.log"
+      tail -n 60 "$log"
+      say "----"
+      # Everything after it works on the installed package, and an older one would prove nothing.
+      if [ "$stage" = install ]; then break; fi
+      ;;
+  esac
+done
+say "all stages: $((SECONDS - started)) s"
+[ ${#broken[@]} -eq 0 ] || say "failed: ${broken[*]} (alone: make test-${broken[0]})"
+say "$passed passed, $failed failed, $skipped skipped"
+[ ${#broken[@]} -eq 0 ]
