@@ -102,21 +102,28 @@ pub(crate) fn wait_until(stream: &TcpStream, until: Option<Instant>) -> Wake {
     wait(stream, None, until)
 }
 
+/// Waits until more can be written, until `until`, or until the client goes away.
+pub(crate) fn wait_writable(stream: &TcpStream, until: Instant) {
+    poll_until(&mut [PollFd::new(stream, PollFlags::OUT | PollFlags::RDHUP)], Some(until));
+}
+
 fn wait(stream: &TcpStream, gate: Option<&UnixStream>, until: Option<Instant>) -> Wake {
+    // RDHUP and not IN: a pipelined request is no reason to wake up.
+    let mut fds = vec![PollFd::new(stream, PollFlags::RDHUP)];
+    if let Some(gate) = gate {
+        fds.push(PollFd::new(gate, PollFlags::IN));
+    }
+    poll_until(&mut fds, until);
+    if fds[0].revents().is_empty() { Wake::Ready } else { Wake::Gone }
+}
+
+fn poll_until(fds: &mut [PollFd], until: Option<Instant>) {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout =
             left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ });
-        // RDHUP and not IN: a pipelined request is no reason to wake up.
-        let client = PollFd::new(stream, PollFlags::RDHUP);
-        let mut fds = vec![client];
-        if let Some(gate) = gate {
-            fds.push(PollFd::new(gate, PollFlags::IN));
-        }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(0) => return Wake::Ready,
-            Ok(_) if !fds[0].revents().is_empty() => return Wake::Gone,
-            Ok(_) => return Wake::Ready,
+        match poll(fds, timeout.as_ref()) {
+            Ok(_) => return,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll() failed: {error}"),
         }

@@ -68,7 +68,7 @@ pub(crate) fn plan(request: &RequestInfo, stored: Option<Object>, reply: &Reply)
     let mut chunked = reply.chunked && !bodiless;
     if chunked && request.minor_version > 0 && !reply.http10 {
         headers.push(("Transfer-Encoding".into(), "chunked".into()));
-    } else if !chunked && !bodiless && !(request.method == "HEAD" && wants_gzip(request, reply)) {
+    } else if !(chunked || bodiless || request.method == "HEAD" && wants_gzip(request, reply)) {
         headers.push(("Content-Length".into(), announced.to_string()));
     }
     let mut keep_alive = request.keeps_alive() && !reply.http10 && reply.after != After::AnnounceClose;

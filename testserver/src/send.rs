@@ -1,10 +1,10 @@
 //! Puts a planned reply on the wire, with everything that shall go wrong on the way.
 
 use std::io::{self, IoSlice, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::gate::{Wake, wait_until};
+use crate::gate::{Wake, wait_until, wait_writable};
 use crate::plan::{Plan, head};
 use crate::reply::{End, Instead, Reply};
 use crate::watch::{Outcome, Ticket};
@@ -15,6 +15,9 @@ const TAIL: u64 = 16 * 1024;
 const MOST: u64 = 1 << 20;
 /// A rate is kept to within this.
 const BEAT: Duration = Duration::from_millis(10);
+
+/// How long a reset waits for the bytes before it to arrive.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(2);
 
 /// What becomes of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,28 +153,13 @@ fn write_all(mut stream: &TcpStream, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// A reset throws away what still waits in the send buffer. So wait until the client's side has it all, but not for a
-/// client that does not read.
+/// A reset throws away what is still unsent. On the loopback device sent is arrived, so wait until nothing is unsent: with
+/// this low-water mark that is what makes the socket writable. A client that does not read is not waited for any longer
+/// than [`DELIVERY_LIMIT`].
 fn wait_delivered(stream: &TcpStream) {
-    let give_up = Instant::now() + Duration::from_secs(2);
-    while unacknowledged(stream).is_some_and(|bytes| bytes > 0) && Instant::now() < give_up {
-        if wait_until(stream, Some(Instant::now() + Duration::from_millis(1))) == Wake::Gone {
-            return;
-        }
+    if socket2::SockRef::from(stream).set_tcp_notsent_lowat(1).is_ok() {
+        wait_writable(stream, Instant::now() + DELIVERY_LIMIT);
     }
-}
-
-/// The send queue of a socket as the kernel lists it; the ioctl that tells it needs unsafe code.
-fn unacknowledged(stream: &TcpStream) -> Option<u64> {
-    let (Ok(SocketAddr::V4(here)), Ok(SocketAddr::V4(there))) = (stream.local_addr(), stream.peer_addr()) else {
-        return None;
-    };
-    let hex = |a: std::net::SocketAddrV4| format!("{:08X}:{:04X}", u32::from_ne_bytes(a.ip().octets()), a.port());
-    let pair = format!(" {} {} ", hex(here), hex(there));
-    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-    let (_, rest) = table.lines().find_map(|line| line.split_once(&pair))?;
-    let (queued, _) = rest.split_whitespace().nth(1)?.split_once(':')?;
-    u64::from_str_radix(queued, 16).ok()
 }
 
 /// Ends a connection in the way `next` says. The caller drops the socket right after it.
