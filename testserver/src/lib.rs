@@ -25,6 +25,9 @@
 //!
 //! Each connection has a thread with a small stack, so that thousands are affordable. Call
 //! [`raise_open_file_limit`] first in a test that needs more than about 500 connections: both ends are in one process.
+//!
+//! A test whose process forks should use the program (`raskio-testserver --help`) instead: the child would hold on to the
+//! server's sockets, and a reset happens only when the last holder closes.
 
 mod black_hole;
 mod body;
