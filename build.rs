@@ -20,6 +20,11 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
 
+    // Where a test finds the headers of the libcurl that is linked; in no artefact but the tests.
+    if let Some(include) = env::var_os("DEP_CURL_INCLUDE") {
+        println!("cargo::rustc-env=RASKIO_CURL_INCLUDE={}", include.to_string_lossy());
+    }
+
     let bundled_curl = env::var_os("CARGO_FEATURE_BUNDLED_CURL").is_some();
     let bundled_openssl = env::var_os("CARGO_FEATURE_BUNDLED_OPENSSL").is_some();
     if bundled_openssl && !bundled_curl {

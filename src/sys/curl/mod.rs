@@ -26,7 +26,7 @@ mod missing {
     pub const CURLMOPT_NETWORK_CHANGED: CURLMoption = 17;
     pub const CURLMOPT_QUICK_EXIT: CURLMoption = 21;
     /// Closes idle connections.
-    pub const CURLMNWC_CLEAR_CONNS: libc::c_long = 1;
+    pub const CURLMNWC_CLEAR_CONNS: libc::c_long = 2;
     /// Returned from a write callback: end the transfer.
     pub const CURL_WRITEFUNC_ERROR: usize = 0xFFFF_FFFF;
 }
@@ -125,7 +125,7 @@ mod tests {
             option(&curl, "CURLOPT(CURLOPT_SUPPRESS_CONNECT_HEADERS"),
             missing::CURLOPT_SUPPRESS_CONNECT_HEADERS
         );
-        assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 0)"));
+        assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 1)"));
         assert!(curl.contains("#define CURL_WRITEFUNC_ERROR 0xFFFFFFFF"));
         url::tests::agrees_with(&urlapi);
     }

@@ -201,9 +201,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_with_a_reason() {
-        for text in
-            ["", "http://", "http://h:99999/", "http:///x", "http://a b/", "http://[::1", "x\u{0}y", "no-scheme/x"]
-        {
+        for text in ["", "http://", "http://h:99999/", "http://a b/", "http://[::1", "x\u{0}y", "no-scheme/x"] {
             let error = Url::parse(text).err().unwrap_or_else(|| panic!("{text:?} was accepted"));
             assert!(!error.message().is_empty());
         }
