@@ -2,4 +2,6 @@
 #![allow(unsafe_code)]
 
 pub mod mem;
+pub mod per_process;
 pub mod process;
+pub mod stderr;
