@@ -80,10 +80,8 @@ impl Client {
     /// # Errors
     /// As [`Config::from_env`] and [`Client::new`]; the next call tries again.
     pub fn process_default() -> Result<Arc<Client>> {
-        static DEFAULT: PerProcess<Mutex<Option<Arc<Client>>>> = PerProcess::new(|| Mutex::new(None));
-        // Before the value is asked for: a fork that is not counted would not be seen.
-        process::watch_forks()?;
-        let mut default = DEFAULT.get().lock();
+        static DEFAULT: PerProcess<Mutex<Option<Arc<Client>>>> = PerProcess::new();
+        let mut default = DEFAULT.get_or_make(|| Mutex::new(None)).0.lock();
         if let Some(client) = &*default {
             return Ok(client.clone());
         }

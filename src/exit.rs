@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
-static TRANSPORTS: PerProcess<Mutex<Vec<Weak<dyn Transport>>>> = PerProcess::new(|| Mutex::new(Vec::new()));
+static TRANSPORTS: PerProcess<Mutex<Vec<Weak<dyn Transport>>>> = PerProcess::new();
 
 /// Whether the process is on its way out: no callback is begun any more, the host may be half gone.
 pub fn is_exiting() -> bool {
@@ -21,7 +21,7 @@ pub fn is_exiting() -> bool {
 
 /// Has `transport` stopped when the process exits.
 pub fn watch(transport: &Arc<dyn Transport>) {
-    let mut transports = TRANSPORTS.get().lock();
+    let mut transports = TRANSPORTS.get_or_make(Mutex::default).0.lock();
     transports.retain(|transport| transport.strong_count() > 0);
     transports.push(Arc::downgrade(transport));
 }
@@ -31,7 +31,8 @@ pub fn stop_everything() {
     EXITING.store(true, Ordering::Release);
     let deadline = Instant::now() + PATIENCE;
     // In a child that was forked and exits: its own clients alone, since the parent's threads do not exist here.
-    let transports: Vec<Arc<dyn Transport>> = TRANSPORTS.get().lock().iter().filter_map(Weak::upgrade).collect();
+    let Some(transports) = TRANSPORTS.get() else { return };
+    let transports: Vec<Arc<dyn Transport>> = transports.lock().iter().filter_map(Weak::upgrade).collect();
     transports.iter().for_each(|transport| transport.abandon());
     for transport in transports {
         transport.wait_stopped(Some(deadline));

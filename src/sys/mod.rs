@@ -6,3 +6,4 @@ pub mod event;
 pub mod mem;
 pub mod per_process;
 pub mod process;
+pub mod stderr;
