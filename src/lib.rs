@@ -7,6 +7,7 @@ pub mod config;
 pub mod endpoint;
 pub mod error;
 mod exit;
+pub mod ffi;
 pub mod limit;
 pub mod log;
 pub mod object;

@@ -1,0 +1,971 @@
+/* RaskIO: ranged reads of HTTP objects and local files into host or CUDA memory.
+ *
+ * This header is the specification of the C API. It is generated from src/ffi; do not edit it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * THE CONTRACT
+ *
+ * Threads. Any function may be called from any thread, and handles may be shared between threads. Only the last
+ * release of a handle must not race another use of it.
+ *
+ * Callbacks run on a RaskIO thread (or on one of the client's callback_threads), never inside the call that started
+ * them, once for each accepted operation, with no lock held. Inside a callback everything is allowed except the
+ * blocking calls, which return RASKIO_ERR_WOULD_DEADLOCK: raskio_client_shut_down, raskio_object_stat_sync,
+ * raskio_read_sync, raskio_op_wait. Be brief: other transfers may wait for you. Do not throw.
+ *
+ * Buffers and user data are RaskIO's from the moment an operation is accepted until its callback begins, also after a
+ * cancel. RaskIO writes nothing outside the buffer, and nothing into it once the callback has begun.
+ *
+ * Release never blocks and never cancels: running operations keep their object and their client alive.
+ * Shutdown is bounded: it returns RASKIO_ERR_TIMED_OUT when its time is over, and even then no callback comes while
+ * the kernel may still write the buffer.
+ *
+ * Outputs are written only on success, except the error output: it receives NULL when the call begins and an error
+ * object if the call fails. An operation output is written before the work is submitted, so a callback may use it. No
+ * output is touched once the work is submitted. Optional outputs may be NULL.
+ *
+ * Strings are UTF-8 and end with NUL. Strings and options are copied before the call returns. NULL for a required
+ * pointer gives RASKIO_ERR_INVALID_ARGUMENT; functions that release or free accept NULL.
+ *
+ * Option structs grow at their tail. Zero the struct, set struct_size to its sizeof, then set what you want: zero is
+ * the default of every field. A struct_size smaller than the first version gives RASKIO_ERR_INVALID_ARGUMENT; a larger
+ * one than the library knows is accepted while the unknown tail is zero, and gives RASKIO_ERR_UNSUPPORTED otherwise,
+ * so that an older library never silently drops a newer option.
+ *
+ * Errors. A status names the cause; the optional error object carries a message, the HTTP status and errno. Secrets
+ * (keys, tokens, signatures, queries of URLs) appear in no error, log or counter.
+ *
+ * After fork, a child that inherited handles gets RASKIO_ERR_FORKED from every call with them, at once and without
+ * taking a lock; release does nothing there, and functions that return no status do nothing. Error objects still work.
+ * A new client, also the default one, works in the child.
+ *
+ * A bug in RaskIO that panics is reported as RASKIO_ERR_INTERNAL; it neither ends the process nor unwinds into yours.
+ * RaskIO's threads block all signals. The library is never unloaded, also after dlclose. */
+#ifndef RASKIO_H
+#define RASKIO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#  define RASKIO_EXPORT __attribute__((visibility("default")))
+#else
+#  define RASKIO_EXPORT
+#endif
+
+#ifdef __cplusplus
+#  define RASKIO_NOEXCEPT noexcept
+extern "C" {
+#else
+#  define RASKIO_NOEXCEPT
+#endif
+
+/* ---- Versions ----------------------------------------------------------------------------------------------------- *
+ *
+ * The ABI version grows its minor number when something is added, and its major number when a program compiled
+ * against the old header would break. While the major number is 0, RaskIO 0.x keeps the SONAME libraskio.so.0 and
+ * only adds. */
+
+#define RASKIO_ABI_MAJOR 0u /**< The ABI that this header describes. */
+#define RASKIO_ABI_MINOR 1u /**< A library whose raskio_abi_version() has less is older than this header. */
+
+/**
+ * The version of the library that was loaded, as "major.minor.patch". Static: never free it.
+ * Any thread; never blocks; never fails.
+ */
+RASKIO_EXPORT const char *raskio_version(void) RASKIO_NOEXCEPT;
+
+/**
+ * The ABI of the library that was loaded: major << 16 | minor.
+ * Any thread; never blocks; never fails.
+ */
+RASKIO_EXPORT uint32_t raskio_abi_version(void) RASKIO_NOEXCEPT;
+
+/* ---- Status ------------------------------------------------------------------------------------------------------- *
+ *
+ * One integer that names the cause, so that a program can branch on it. New numbers may be added; treat one that you
+ * do not know as a failure. What the server, the system and libcurl report becomes a status by this table; HTTP
+ * status and errno stay readable in the error object. "HTTP" means a status that is not the one asked for.
+ *
+ *     HTTP     401 403                            RASKIO_ERR_PERMISSION_DENIED
+ *     HTTP     404 410                            RASKIO_ERR_NOT_FOUND
+ *     HTTP     408                                RASKIO_ERR_TIMED_OUT
+ *     HTTP     412                                RASKIO_ERR_OBJECT_CHANGED
+ *     HTTP     416                                RASKIO_ERR_RANGE
+ *     HTTP     429 500-599                        RASKIO_ERR_UNAVAILABLE
+ *     HTTP     other                              RASKIO_ERR_HTTP
+ *     errno    ENOENT ENOTDIR                     RASKIO_ERR_NOT_FOUND
+ *     errno    EACCES EPERM EROFS                 RASKIO_ERR_PERMISSION_DENIED
+ *     errno    ENOMEM                             RASKIO_ERR_OUT_OF_MEMORY
+ *     errno    ETIMEDOUT                          RASKIO_ERR_TIMED_OUT
+ *     errno    ECONNREFUSED ECONNRESET            RASKIO_ERR_CONNECTION
+ *     errno    ECONNABORTED EPIPE EHOSTUNREACH    RASKIO_ERR_CONNECTION
+ *     errno    ENETUNREACH ENETDOWN               RASKIO_ERR_CONNECTION
+ *     errno    EINVAL EISDIR ENAMETOOLONG         RASKIO_ERR_INVALID_ARGUMENT
+ *     errno    ENOSYS EOPNOTSUPP                  RASKIO_ERR_UNSUPPORTED
+ *     errno    other                              RASKIO_ERR_IO
+ *     CURLcode UNSUPPORTED_PROTOCOL NOT_BUILT_IN  RASKIO_ERR_UNSUPPORTED
+ *     CURLcode URL_MALFORMAT                      RASKIO_ERR_INVALID_ARGUMENT
+ *     CURLcode COULDNT_RESOLVE_PROXY              RASKIO_ERR_CONNECTION
+ *     CURLcode COULDNT_RESOLVE_HOST               RASKIO_ERR_CONNECTION
+ *     CURLcode COULDNT_CONNECT WEIRD_SERVER_REPLY RASKIO_ERR_CONNECTION
+ *     CURLcode PARTIAL_FILE GOT_NOTHING           RASKIO_ERR_CONNECTION
+ *     CURLcode SEND_ERROR RECV_ERROR PROXY        RASKIO_ERR_CONNECTION
+ *     CURLcode OUT_OF_MEMORY                      RASKIO_ERR_OUT_OF_MEMORY
+ *     CURLcode OPERATION_TIMEDOUT                 RASKIO_ERR_TIMED_OUT
+ *     CURLcode SSL_CONNECT_ERROR SSL_CIPHER       RASKIO_ERR_TLS
+ *     CURLcode SSL_ENGINE_NOTFOUND                RASKIO_ERR_TLS
+ *     CURLcode SSL_ENGINE_SETFAILED               RASKIO_ERR_TLS
+ *     CURLcode SSL_ENGINE_INITFAILED              RASKIO_ERR_TLS
+ *     CURLcode SSL_CERTPROBLEM SSL_CLIENTCERT     RASKIO_ERR_TLS
+ *     CURLcode PEER_FAILED_VERIFICATION           RASKIO_ERR_TLS
+ *     CURLcode USE_SSL_FAILED SSL_CACERT_BADFILE  RASKIO_ERR_TLS
+ *     CURLcode SSL_SHUTDOWN_FAILED                RASKIO_ERR_TLS
+ *     CURLcode SSL_CRL_BADFILE SSL_ISSUER_ERROR   RASKIO_ERR_TLS
+ *     CURLcode SSL_PINNEDPUBKEYNOTMATCH           RASKIO_ERR_TLS
+ *     CURLcode SSL_INVALIDCERTSTATUS              RASKIO_ERR_TLS
+ *     CURLcode other                              RASKIO_ERR_IO */
+
+/** RASKIO_OK or RASKIO_ERR_*. */
+typedef int32_t raskio_status;
+
+#define RASKIO_OK                    ((raskio_status)0)  /**< Success. */
+#define RASKIO_ERR_INVALID_ARGUMENT  ((raskio_status)1)  /**< It can never work: a NULL, a bad option, a bad range. */
+#define RASKIO_ERR_UNSUPPORTED       ((raskio_status)2)  /**< This version, build or machine cannot do it. */
+#define RASKIO_ERR_CANCELLED         ((raskio_status)3)  /**< raskio_op_cancel won the race. */
+#define RASKIO_ERR_TIMED_OUT         ((raskio_status)4)  /**< A time limit ran out. */
+#define RASKIO_ERR_NOT_FOUND         ((raskio_status)5)  /**< There is no such object. */
+#define RASKIO_ERR_PERMISSION_DENIED ((raskio_status)6)  /**< The server or the system refused access. */
+#define RASKIO_ERR_UNAVAILABLE       ((raskio_status)7)  /**< The server cannot answer now; attempts are used up. */
+/** A range wrong, ignored (HTTP status 200), short, too far. */
+#define RASKIO_ERR_RANGE             ((raskio_status)8)
+#define RASKIO_ERR_IO                ((raskio_status)9)  /**< Any other failure of a file, a socket or the system. */
+#define RASKIO_ERR_CUDA              ((raskio_status)10) /**< The CUDA driver reported a failure. */
+#define RASKIO_ERR_OUT_OF_MEMORY     ((raskio_status)11) /**< Memory could not be had. */
+#define RASKIO_ERR_SHUT_DOWN         ((raskio_status)12) /**< The client is shut down. */
+#define RASKIO_ERR_WOULD_DEADLOCK    ((raskio_status)13) /**< A blocking call from inside a callback. */
+#define RASKIO_ERR_FORKED            ((raskio_status)14) /**< The handle is one of this forked process's parent. */
+#define RASKIO_ERR_INTERNAL          ((raskio_status)15) /**< A bug in RaskIO: a panic was caught. */
+#define RASKIO_ERR_OBJECT_CHANGED    ((raskio_status)16) /**< The object is not the one of earlier replies any more. */
+#define RASKIO_ERR_CONNECTION        ((raskio_status)17) /**< Name look-up failed; refused, reset or closed early. */
+#define RASKIO_ERR_TLS               ((raskio_status)18) /**< The TLS handshake or the certificate check failed. */
+#define RASKIO_ERR_HTTP              ((raskio_status)19) /**< Any other HTTP status. */
+
+/**
+ * The name of a status without its prefix, such as "OK" or "NOT_FOUND"; "unknown" for a number that this library
+ * does not know. Static: never free it. Any thread; never blocks; never fails.
+ */
+RASKIO_EXPORT const char *raskio_status_name(raskio_status status) RASKIO_NOEXCEPT;
+
+/* ---- Handles ------------------------------------------------------------------------------------------------------ *
+ *
+ * Opaque and reference-counted. Each function that returns a handle says who must give it back; the `acquire`
+ * functions add a reference, the `release` functions give one back. NULL is accepted by both. */
+
+/** Owns threads, connections, memory and limits. Make one for a whole program, or use raskio_client_default. */
+typedef struct raskio_client raskio_client;
+
+/** What went wrong: a status, a message, and the HTTP status or errno behind them. Immutable. */
+typedef struct raskio_error raskio_error;
+
+/** One remote object or local file, opened through a client, which it keeps alive. */
+typedef struct raskio_object raskio_object;
+
+/** One read, batch, write or stat. The work runs on without the handle; hold one to cancel or to wait. */
+typedef struct raskio_op raskio_op;
+
+/* ---- Error objects ------------------------------------------------------------------------------------------------ *
+ *
+ * Every function that can fail for more than one reason takes an optional `error_out`. Pass NULL to go without the
+ * detail. Reading an error never blocks; all functions of this section work in a forked child too, and in callbacks. */
+
+/** The cause to branch on, RASKIO_ERR_*. RASKIO_OK for NULL. */
+RASKIO_EXPORT raskio_status raskio_error_status(const raskio_error *error) RASKIO_NOEXCEPT;
+
+/**
+ * What happened, to which object, and what can be done: UTF-8, one line, NUL-ended, free of secrets. Belongs to the
+ * error object and lives as long as it. An empty string for NULL.
+ */
+RASKIO_EXPORT const char *raskio_error_message(const raskio_error *error) RASKIO_NOEXCEPT;
+
+/** The HTTP status that caused the error, 0 if none did. */
+RASKIO_EXPORT int32_t raskio_error_http_status(const raskio_error *error) RASKIO_NOEXCEPT;
+
+/** The errno that caused the error, 0 if none did. */
+RASKIO_EXPORT int32_t raskio_error_os_code(const raskio_error *error) RASKIO_NOEXCEPT;
+
+/**
+ * Keeps an error beyond the callback that lent it. The result must eventually be given to raskio_error_free.
+ * NULL gives NULL.
+ */
+RASKIO_EXPORT raskio_error *raskio_error_clone(const raskio_error *error) RASKIO_NOEXCEPT;
+
+/**
+ * Frees an error that came from an `error_out` or from raskio_error_clone; never one that a callback was lent.
+ * NULL is accepted.
+ */
+RASKIO_EXPORT void raskio_error_free(raskio_error *error) RASKIO_NOEXCEPT;
+
+/* ---- Clients ------------------------------------------------------------------------------------------------------ *
+ *
+ * Settings come from three places, the later one wins: the default, the environment (the KVIKIO_ variable named at
+ * the option), the option. Options are numbers of which zero means "not set here". */
+
+#define RASKIO_BACKEND_AUTO            0u /**< KVIKIO_REMOTE_IO_BACKEND, and without it EASY_THREADPOOL. */
+#define RASKIO_BACKEND_EASY_THREADPOOL 1u /**< num_threads threads, one request each. */
+#define RASKIO_BACKEND_MULTI_POLL      2u /**< num_reactors threads, many requests each: the fast one. */
+
+#define RASKIO_DISPATCH_AUTO      0u /**< KVIKIO_REMOTE_IO_REACTOR_DISPATCH, and without it PER_CHUNK. */
+#define RASKIO_DISPATCH_PER_CHUNK 1u /**< The requests of one read are spread over the reactors. */
+#define RASKIO_DISPATCH_PER_PREAD 2u /**< All requests of one read stay on one reactor. */
+
+#define RASKIO_LOCAL_AUTO  0u /**< io_uring where the kernel allows it, else pread. */
+#define RASKIO_LOCAL_URING 1u /**< io_uring. */
+#define RASKIO_LOCAL_PREAD 2u /**< pread on threads. */
+
+#define RASKIO_UNLIMITED UINT32_MAX /**< No limit: for max_concurrent_requests and for every time in milliseconds. */
+
+/** Credentials for S3, filled by a raskio_credentials_fn. */
+typedef struct raskio_credentials {
+  /** Set by RaskIO: sizeof(raskio_credentials) as the library knows it. */
+  size_t struct_size;
+  /** UTF-8, NUL-ended. */
+  const char *access_key_id;
+  /** UTF-8, NUL-ended. */
+  const char *secret_access_key;
+  /** UTF-8, NUL-ended. NULL: none. */
+  const char *session_token;
+  /** Seconds since 1970-01-01 UTC. 0: they never expire. */
+  int64_t expires_unix_s;
+} raskio_credentials;
+
+/**
+ * Fills `out` when credentials are needed or about to expire; returns 0 if it did. Runs on a RaskIO thread, one call
+ * at a time; the strings are copied before the next call.
+ */
+typedef int32_t (*raskio_credentials_fn)(void *user_data, raskio_credentials *out);
+
+/** How a client works. Zero all of it, set struct_size, then what you want to set. Copied before the call returns. */
+typedef struct raskio_client_options {
+  /** sizeof(raskio_client_options). */
+  size_t struct_size;
+  /** RASKIO_BACKEND_*. KVIKIO_REMOTE_IO_BACKEND; default EASY_THREADPOOL. */
+  uint32_t backend;
+  /** RASKIO_DISPATCH_*, for MULTI_POLL. KVIKIO_REMOTE_IO_REACTOR_DISPATCH; default PER_CHUNK. */
+  uint32_t reactor_dispatch;
+  /** Reactor threads of MULTI_POLL, 1 to 1024. KVIKIO_REMOTE_IO_NUM_REACTORS; default 1. */
+  uint32_t num_reactors;
+  /** Threads of EASY_THREADPOOL, at least 1. KVIKIO_NTHREADS; default 16. */
+  uint32_t num_threads;
+  /**
+   * Requests in flight at most, one budget over all reactors; RASKIO_UNLIMITED: no limit.
+   * KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256.
+   */
+  uint32_t max_concurrent_requests;
+  /** Attempts of one request, the first included; 1: never retry. KVIKIO_HTTP_MAX_ATTEMPTS; default 3. */
+  uint32_t max_attempts;
+  /** Bytes of one request: a larger read is split. KVIKIO_TASK_SIZE; default 4194304. */
+  uint64_t task_size;
+  /** Milliseconds for name look-up, connect and TLS handshake together; RASKIO_UNLIMITED: no limit. Default 10000. */
+  uint32_t connect_timeout_ms;
+  /** Milliseconds without a byte that end an attempt; RASKIO_UNLIMITED: no limit. Default 30000. */
+  uint32_t stall_timeout_ms;
+  /**
+   * Milliseconds for one attempt as a whole; RASKIO_UNLIMITED: no limit. KVIKIO_HTTP_TIMEOUT, in seconds there;
+   * default 60000.
+   */
+  uint32_t request_timeout_ms;
+  /** Threads that run callbacks. Default 0: callbacks run on the thread that finished the work. */
+  uint32_t callback_threads;
+  /**
+   * The HTTP statuses that are worth a retry, retry_status_count of them; NULL: not set here. Not NULL with a
+   * count of 0: none is. KVIKIO_HTTP_STATUS_CODES; default 429, 500, 502, 503, 504.
+   */
+  const uint16_t *retry_status;
+  /** Entries of retry_status. */
+  size_t retry_status_count;
+  /** Bytes of one pinned buffer, for device reads. KVIKIO_BOUNCE_BUFFER_SIZE; default 16777216. */
+  uint64_t bounce_buffer_size;
+  /** Bytes pinned at most for each CUDA context, for device reads. */
+  uint64_t max_pinned_bytes;
+  /** The host's own pool of pinned memory, set together with pinned_free. Not in this version: must be NULL. */
+  void *(*pinned_alloc)(void *user_data, size_t size);
+  /** Gives back what pinned_alloc gave. Not in this version: must be NULL. */
+  void (*pinned_free)(void *user_data, void *memory, size_t size);
+  /** RASKIO_LOCAL_*. Only RASKIO_LOCAL_AUTO in this version. */
+  uint32_t local_backend;
+  /** Entries of an io_uring, for local files. */
+  uint32_t uring_queue_depth;
+  /** Idle milliseconds of the kernel's polling thread, for local files. Default 0: no such thread. */
+  uint32_t uring_sqpoll_idle_ms;
+  /** Must be zero. */
+  uint32_t reserved0;
+  /** S3 credentials from the host, instead of environment, files and metadata. Not in this version: must be NULL. */
+  raskio_credentials_fn credentials;
+  /**
+   * Called once with user_data, on a RaskIO thread, as the last callback of this client: when it is shut down, or
+   * when it ends because nothing refers to it any more. May be NULL.
+   */
+  void (*on_shut_down)(void *user_data);
+  /** Handed to the callbacks above. */
+  void *user_data;
+} raskio_client_options;
+
+/**
+ * Counters of one client since it was made. Each is exact; together they are a moment's blur while work is going on.
+ * struct_size is an input: at most so many bytes are written, and counters that an older library does not have are
+ * 0.
+ */
+typedef struct raskio_stats {
+  /** sizeof(raskio_stats), set by the caller. */
+  size_t struct_size;
+  /** Operations accepted. */
+  uint64_t ops_started;
+  /** Operations whose callback has begun. */
+  uint64_t ops_finished;
+  /** Of these, the ones that ended as CANCELLED. */
+  uint64_t ops_cancelled;
+  /** Requests handed to a transport. */
+  uint64_t requests_started;
+  /** Requests that ended, well or not. */
+  uint64_t requests_finished;
+  /** Attempts after the first. */
+  uint64_t requests_retried;
+  /** Requests that ended with an error. */
+  uint64_t requests_failed;
+  /** Requests that are being worked on now. */
+  uint64_t requests_in_flight;
+  /** Requests that wait now: for their turn, or for their next attempt. */
+  uint64_t requests_queued;
+  /** Body bytes received, those of failed attempts included. */
+  uint64_t bytes_received;
+  /** Bytes copied to device memory. */
+  uint64_t bytes_staged;
+  /** Connections opened. */
+  uint64_t connections_opened;
+  /** Attempts that found an open connection. */
+  uint64_t connections_reused;
+  /** Pinned buffers that exist now. */
+  uint64_t bounce_buffers_total;
+  /** Pinned buffers in use now. */
+  uint64_t bounce_buffers_in_use;
+  /** Times a request waited for a pinned buffer. */
+  uint64_t bounce_buffer_waits;
+  /** Bytes pinned now. */
+  uint64_t pinned_bytes;
+  /** CUDA events that are free now. */
+  uint64_t events_free;
+  /** CUDA events that exist now. */
+  uint64_t events_total;
+  /** Reactors that failed and were replaced. */
+  uint64_t reactors_replaced;
+  /** libcurl handles that could not be taken back and were given up. */
+  uint64_t handles_leaked;
+} raskio_stats;
+
+/**
+ * Makes a client. Its threads start with its first operation. Does no network I/O and does not wait for any.
+ * Any thread, callbacks included.
+ *
+ * options: NULL for the environment's settings and the defaults.
+ * client_out: receives the client, which must eventually be given to raskio_client_release.
+ * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
+ *
+ * INVALID_ARGUMENT: an option or a variable has a bad value; the message names it, its value and what is allowed.
+ * UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed.
+ */
+RASKIO_EXPORT raskio_status raskio_client_new(
+    const raskio_client_options *options, raskio_client **client_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * The client of the whole process, made on first use from the environment alone; every caller gets the same one. A
+ * child process gets one of its own. Any thread, callbacks included.
+ *
+ * client_out: receives a reference that must eventually be given to raskio_client_release. The client itself lives
+ * on.
+ * error_out: may be NULL; as for raskio_client_new.
+ *
+ * INVALID_ARGUMENT, UNSUPPORTED: as for raskio_client_new. SHUT_DOWN is never returned here: a shut-down default
+ * client is handed out as it is, and its calls say SHUT_DOWN.
+ */
+RASKIO_EXPORT raskio_status raskio_client_default(raskio_client **client_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * Adds a reference, which must eventually be given to raskio_client_release. Returns its argument. Any thread; never
+ * blocks.
+ */
+RASKIO_EXPORT raskio_client *raskio_client_acquire(raskio_client *client) RASKIO_NOEXCEPT;
+
+/**
+ * Gives a reference back. Never blocks and never cancels: the client ends when no reference, no object and no
+ * running operation is left. Any thread, callbacks included; in a forked child it does nothing. NULL is accepted.
+ */
+RASKIO_EXPORT void raskio_client_release(raskio_client *client) RASKIO_NOEXCEPT;
+
+/**
+ * Ends every operation with SHUT_DOWN, each through its callback, stops the threads, and waits for both. Afterwards
+ * the client and its objects refuse work with SHUT_DOWN; their handles must still be released. May be called again,
+ * from any thread, also while another one is inside it. Blocks, so not from a callback.
+ *
+ * timeout_ms: how long to wait; RASKIO_UNLIMITED: until it is done; 0: start it and look.
+ * error_out: may be NULL; as for raskio_client_new.
+ *
+ * TIMED_OUT: not everything has ended yet; the end goes on by itself, and a later call can wait for the rest.
+ * WOULD_DEADLOCK: called from inside a callback. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_client_shut_down(
+    raskio_client *client, uint32_t timeout_ms, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * Gives back idle memory and closes idle connections. A hint: it never fails, does not wait, and does nothing in a
+ * forked child or for NULL. Any thread, callbacks included.
+ */
+RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
+
+/**
+ * Reads the counters. Any thread, callbacks included; never blocks.
+ *
+ * stats_out: struct_size is read, at most so many bytes are written.
+ *
+ * INVALID_ARGUMENT: a NULL, or a struct_size that cannot be one. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_client_stats(const raskio_client *client, raskio_stats *stats_out) RASKIO_NOEXCEPT;
+
+/* ---- Operations --------------------------------------------------------------------------------------------------- *
+ *
+ * What every read, batch, write and stat has in common: how it is asked for, how it reports, how it is waited for.
+ * An asynchronous call that returns RASKIO_OK has accepted the operation, and exactly one callback follows; any
+ * other status means that no callback will come. */
+
+/** Ask the CUDA driver if one is loaded, else host memory. In this version: host memory. */
+#define RASKIO_MEMORY_AUTO 0u
+#define RASKIO_MEMORY_HOST 1u /**< Host memory. */
+#define RASKIO_MEMORY_CUDA 2u /**< CUDA memory. Not in this version. */
+
+/** Flag: the last `size` bytes of the object; offset must be 0. Not in this version. */
+#define RASKIO_READ_FROM_END  1u
+/** Flag: copies are ordered on `stream` (NULL: the legacy stream). Not in this version. */
+#define RASKIO_READ_ON_STREAM 2u
+
+/** How one operation runs. NULL: all defaults. Copied before the call returns. */
+typedef struct raskio_read_options {
+  /** sizeof(raskio_read_options). */
+  size_t struct_size;
+  /** RASKIO_MEMORY_*: where the buffer is. */
+  uint32_t memory;
+  /** RASKIO_READ_*, combined with |. */
+  uint32_t flags;
+  /** Bytes of one request. 0: the client's task_size. */
+  uint64_t task_size;
+  /**
+   * Milliseconds for the operation as a whole, retries included; then it ends with TIMED_OUT. 0 or
+   * RASKIO_UNLIMITED: no limit.
+   */
+  uint32_t deadline_ms;
+  /** Must be zero. */
+  uint32_t reserved0;
+  /** A CUstream, with RASKIO_READ_ON_STREAM. Without that flag it must be NULL. */
+  void *stream;
+} raskio_read_options;
+
+/** How one item of a batch ended. Arrays of it are handed out with their stride, so that it can grow. */
+typedef struct raskio_item_result {
+  /** RASKIO_OK: every byte of the item is in its place. */
+  raskio_status status;
+  /** Requests sent for it, retries included. */
+  uint32_t attempts;
+  /** Bytes now in the item's buffer. */
+  uint64_t bytes;
+  /** Borrowed for the callback, NULL on success; raskio_error_clone to keep. */
+  const raskio_error *error;
+} raskio_item_result;
+
+/** How an operation ended. Valid during the callback only. */
+typedef struct raskio_result {
+  /** sizeof(raskio_result) as the library knows it. */
+  size_t struct_size;
+  /** RASKIO_OK: every byte is in its place. Otherwise the cause of the first failure. */
+  raskio_status status;
+  /** Requests sent, retries included. */
+  uint32_t attempts;
+  /**
+   * Bytes now in the caller's buffers: on success what was asked for. On failure the buffer's contents are
+   * unspecified.
+   */
+  uint64_t bytes;
+  /** Offset of the first byte in the object. */
+  uint64_t offset;
+  /** Borrowed for the callback, NULL on success; raskio_error_clone to keep. */
+  const raskio_error *error;
+  /** For a batch: one result for each spec, in the order given. Otherwise NULL. */
+  const raskio_item_result *items;
+  /** Entries of items. */
+  size_t item_count;
+  /** Bytes from one entry of items to the next. */
+  size_t item_size;
+} raskio_result;
+
+/**
+ * Called once when an operation has ended: on a RaskIO thread, never inside the call that started it, with no lock
+ * held. From its begin the buffer and user_data are the caller's again. Everything is allowed inside except the
+ * blocking calls, which return WOULD_DEADLOCK. Be brief: transfers may wait for you. Do not throw and do not end the
+ * thread.
+ */
+typedef void (*raskio_done_fn)(void *user_data, const raskio_result *result);
+
+/**
+ * Adds a reference, which must eventually be given to raskio_op_release. Returns its argument. Any thread; never
+ * blocks.
+ */
+RASKIO_EXPORT raskio_op *raskio_op_acquire(raskio_op *op) RASKIO_NOEXCEPT;
+
+/**
+ * Asks an operation to end. A request, not a result: the callback still comes, with CANCELLED, or with OK or another
+ * error if the operation was faster. Until it does, the buffer is still RaskIO's. Never blocks; any thread,
+ * callbacks included. Does nothing once the operation has ended, in a forked child, or for NULL.
+ */
+RASKIO_EXPORT void raskio_op_cancel(raskio_op *op) RASKIO_NOEXCEPT;
+
+/**
+ * Waits until the operation's callback has returned. How the operation ended is what the callback was told. Blocks,
+ * so not from a callback; any number of threads may wait for one operation.
+ *
+ * timeout_ms: how long to wait; RASKIO_UNLIMITED: until it has; 0: look and return.
+ *
+ * OK: the callback has returned. TIMED_OUT: not yet. WOULD_DEADLOCK: called from inside a callback.
+ * INVALID_ARGUMENT: NULL. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_op_wait(raskio_op *op, uint32_t timeout_ms) RASKIO_NOEXCEPT;
+
+/**
+ * Gives a reference back. Does not cancel and never blocks: the operation runs on and calls back without any handle.
+ * Any thread, callbacks included; in a forked child it does nothing. NULL is accepted.
+ */
+RASKIO_EXPORT void raskio_op_release(raskio_op *op) RASKIO_NOEXCEPT;
+
+/* ---- Objects ------------------------------------------------------------------------------------------------------ *
+ *
+ * An object is a URL and what has been learned about it. Opening one does no network I/O; the first stat or read
+ * does. */
+
+#define RASKIO_ENDPOINT_AUTO         0u /**< Infer the kind of object from its URL. */
+#define RASKIO_ENDPOINT_HTTP         1u /**< http:// or https://. */
+#define RASKIO_ENDPOINT_S3           2u /**< S3, signed. Not in this version. */
+#define RASKIO_ENDPOINT_S3_PUBLIC    3u /**< S3 without credentials. Not in this version. */
+#define RASKIO_ENDPOINT_S3_PRESIGNED 4u /**< A presigned S3 URL. */
+#define RASKIO_ENDPOINT_WEBHDFS      5u /**< WebHDFS. Not in this version. */
+#define RASKIO_ENDPOINT_FILE         6u /**< A local file. Not in this version. */
+
+#define RASKIO_OBJECT_SIZE_KNOWN 1u /**< Flag: `size` is the object's size, 0 included. */
+#define RASKIO_OBJECT_WRITABLE   2u /**< Flag: a local file that raskio_write may change. Not in this version. */
+
+#define RASKIO_SIZE_UNKNOWN UINT64_MAX /**< The size is not known yet. */
+
+/**
+ * How to open an object. Zero all of it, set struct_size, then what you want to set. Copied before the call returns,
+ * the strings included; strings are UTF-8 and end with NUL.
+ */
+typedef struct raskio_object_options {
+  /** sizeof(raskio_object_options). */
+  size_t struct_size;
+  /** RASKIO_ENDPOINT_*. */
+  uint32_t endpoint;
+  /** RASKIO_OBJECT_*, combined with |. */
+  uint32_t flags;
+  /** Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0. */
+  uint64_t size;
+  /** S3 region. Not in this version: must be NULL. */
+  const char *region;
+  /** URL of an S3-compatible service. Not in this version: must be NULL. */
+  const char *endpoint_url;
+  /** S3. Not in this version: must be NULL. */
+  const char *access_key_id;
+  /** S3. Not in this version: must be NULL. */
+  const char *secret_access_key;
+  /** S3. Not in this version: must be NULL. */
+  const char *session_token;
+  /** WebHDFS user. Not in this version: must be NULL. */
+  const char *user_name;
+  /**
+   * A file of CA certificates in PEM form, instead of CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR and the
+   * system's.
+   */
+  const char *ca_file;
+  /**
+   * header_count strings "Name: value", sent with every request to the object's own origin (scheme, host and port)
+   * and to no other, whatever is redirected where.
+   */
+  const char *const *headers;
+  /** Entries of headers. */
+  size_t header_count;
+} raskio_object_options;
+
+/** What is known about an object. struct_size is an input: at most so many bytes are written. */
+typedef struct raskio_object_info {
+  /** sizeof(raskio_object_info), set by the caller. */
+  size_t struct_size;
+  /** RASKIO_ENDPOINT_*: the kind that was chosen or inferred. */
+  uint32_t endpoint;
+  /** Zero. */
+  uint32_t reserved0;
+  /** Bytes, or RASKIO_SIZE_UNKNOWN. */
+  uint64_t size;
+  /** The entity tag as the server writes it, quotes included; NULL if none is known. Lives as long as the object. */
+  const char *etag;
+} raskio_object_info;
+
+/**
+ * The kind of object that a URL stands for, RASKIO_ENDPOINT_*; RASKIO_ENDPOINT_AUTO if none fits, or for NULL. No
+ * network I/O. Any thread; never blocks.
+ *
+ * url: UTF-8, NUL-ended.
+ */
+RASKIO_EXPORT uint32_t raskio_endpoint_infer(const char *url) RASKIO_NOEXCEPT;
+
+/**
+ * Opens an object: checks the URL and the options, does no network I/O. Any thread, callbacks included.
+ *
+ * client: the object keeps its own reference to it.
+ * url: UTF-8, NUL-ended, copied. User name and password in it, and everything after '?', stay out of messages and
+ * logs.
+ * options: may be NULL.
+ * object_out: receives the object, which must eventually be given to raskio_object_release.
+ * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
+ *
+ * INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right. UNSUPPORTED: a kind of object or an option that
+ * this version does not have. SHUT_DOWN, FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_object_open(
+    raskio_client *client, const char *url, const raskio_object_options *options, raskio_object **object_out,
+    raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * Adds a reference, which must eventually be given to raskio_object_release. Returns its argument. Any thread; never
+ * blocks.
+ */
+RASKIO_EXPORT raskio_object *raskio_object_acquire(raskio_object *object) RASKIO_NOEXCEPT;
+
+/**
+ * Gives a reference back. Never blocks and never cancels: running operations keep the object. Any thread, callbacks
+ * included; in a forked child it does nothing. NULL is accepted.
+ */
+RASKIO_EXPORT void raskio_object_release(raskio_object *object) RASKIO_NOEXCEPT;
+
+/**
+ * Asks the server for the object's size and entity tag, and calls back. On success raskio_object_size and
+ * raskio_object_info_get know them, also inside the callback; bytes of the result is 0. Any thread, callbacks
+ * included.
+ *
+ * options: may be NULL; deadline_ms counts, the rest is checked and has no meaning here.
+ * done: called once with user_data if RASKIO_OK is returned, never otherwise. Required.
+ * op_out: may be NULL; receives the operation before it is submitted, which must eventually be given to
+ *   raskio_op_release.
+ * error_out: may be NULL; as for raskio_object_open.
+ *
+ * At the call: INVALID_ARGUMENT, UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every other status too; RANGE or
+ * HTTP when the server tells no size.
+ */
+RASKIO_EXPORT raskio_status raskio_object_stat(
+    raskio_object *object, const raskio_read_options *options, raskio_done_fn done, void *user_data, raskio_op **op_out,
+    raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * As raskio_object_stat, and waits. Blocks, so not from a callback.
+ *
+ * size_out: may be NULL; receives the size in bytes.
+ * error_out: may be NULL; as for raskio_object_open.
+ *
+ * WOULD_DEADLOCK: called from inside a callback. Every status of raskio_object_stat.
+ */
+RASKIO_EXPORT raskio_status raskio_object_stat_sync(
+    raskio_object *object, uint64_t *size_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * What is known without asking: from the options, a stat, or the reply to any read. Any thread, callbacks included.
+ *
+ * info_out: struct_size is read, at most so many bytes are written.
+ *
+ * INVALID_ARGUMENT: a NULL, or a struct_size that cannot be one. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_object_info_get(
+    const raskio_object *object, raskio_object_info *info_out) RASKIO_NOEXCEPT;
+
+/**
+ * The size in bytes if it is known, else RASKIO_SIZE_UNKNOWN; that too for NULL and in a forked child. Asks nobody.
+ * Any thread, callbacks included.
+ */
+RASKIO_EXPORT uint64_t raskio_object_size(const raskio_object *object) RASKIO_NOEXCEPT;
+
+/**
+ * Drops a local file's pages from the system's cache. Not in this version.
+ *
+ * error_out: may be NULL; as for raskio_object_open.
+ *
+ * UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_object_drop_cache(raskio_object *object, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/* ---- Reads -------------------------------------------------------------------------------------------------------- *
+ *
+ * A read delivers all of its bytes or fails. Bounds are checked at the call when the object's size is known, and
+ * overflow always is; with an unknown size, a range that turns out to lie beyond the end ends with RANGE. A read of
+ * 0 bytes sends nothing and completes like any other, through its callback. */
+
+/** Merge ranges of one object that are close to each other, by the library's own measure. */
+#define RASKIO_COALESCE_DEFAULT 0u
+#define RASKIO_COALESCE_NEVER   UINT64_MAX /**< One request for each range, even if ranges overlap. */
+
+/** One range of a batch. Arrays of it are passed with their stride, so that it can grow. */
+typedef struct raskio_read_spec {
+  /** Borrowed; the operation takes its own reference. */
+  raskio_object *object;
+  /** First byte in the object. */
+  uint64_t offset;
+  /** Where the bytes go. */
+  void *data;
+  /** Bytes. */
+  uint64_t size;
+  /** Handed to item_done. */
+  void *user_data;
+} raskio_read_spec;
+
+/**
+ * Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
+ * callback.
+ */
+typedef void (*raskio_item_done_fn)(void *item_user_data, size_t index, const raskio_item_result *result);
+
+/** How a batch runs. NULL: all defaults. Copied before the call returns. */
+typedef struct raskio_batch_options {
+  /** sizeof(raskio_batch_options). */
+  size_t struct_size;
+  /** Merge ranges of one object that are at most so many bytes apart. RASKIO_COALESCE_*. */
+  uint64_t coalesce_gap;
+  /** But never into more than so many bytes. 0: the library's own measure. */
+  uint64_t coalesce_max;
+  /** For every item. May be NULL. */
+  const raskio_read_options *read;
+  /** May be NULL. */
+  raskio_item_done_fn item_done;
+} raskio_batch_options;
+
+/**
+ * Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
+ * network.
+ *
+ * data: size writable bytes that nobody else touches from the call until the callback begins, also after a cancel.
+ *   NULL is allowed when size is 0.
+ * options: may be NULL.
+ * done: called once with user_data if RASKIO_OK is returned, never otherwise. Required.
+ * op_out: may be NULL; receives the operation before it is submitted, so that the callback may use it. It must
+ *   eventually be given to raskio_op_release.
+ * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
+ *
+ * At the call: INVALID_ARGUMENT for a NULL, a bad option, offset + size or data + size that overflow, and a range
+ * beyond a known size; UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every status of the table at the head,
+ * CANCELLED, SHUT_DOWN, TIMED_OUT, RANGE, OBJECT_CHANGED.
+ */
+RASKIO_EXPORT raskio_status raskio_read(
+    raskio_object *object, uint64_t offset, void *data, uint64_t size, const raskio_read_options *options,
+    raskio_done_fn done, void *user_data, raskio_op **op_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * As raskio_read, and waits. Blocks, so not from a callback.
+ *
+ * bytes_out: may be NULL; receives the bytes read, which is size.
+ * error_out: may be NULL; as for raskio_read.
+ *
+ * WOULD_DEADLOCK: called from inside a callback. Every status of raskio_read.
+ */
+RASKIO_EXPORT raskio_status raskio_read_sync(
+    raskio_object *object, uint64_t offset, void *data, uint64_t size, const raskio_read_options *options,
+    uint64_t *bytes_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * Reads many ranges, of one object or of several, as one operation. Not in this version.
+ *
+ * specs: spec_count ranges, spec_size bytes apart (sizeof(raskio_read_spec)). Copied before the call returns.
+ * The rest as for raskio_read.
+ *
+ * UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_read_batch(
+    raskio_client *client, const raskio_read_spec *specs, size_t spec_count, size_t spec_size,
+    const raskio_batch_options *options, raskio_done_fn done, void *user_data, raskio_op **op_out,
+    raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/**
+ * Writes size bytes from data to offset of a local file. Not in this version.
+ *
+ * data: size bytes that nobody changes from the call until the callback begins, also after a cancel.
+ * The rest as for raskio_read.
+ *
+ * UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_write(
+    raskio_object *object, uint64_t offset, const void *data, uint64_t size, const raskio_read_options *options,
+    raskio_done_fn done, void *user_data, raskio_op **op_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/* ---- Log ---------------------------------------------------------------------------------------------------------- *
+ *
+ * RaskIO is silent unless it is asked: by a hook, or without one by the environment (RUST_LOG,
+ * KVIKIO_REMOTE_VERBOSE), and then it writes to standard error. It never writes to standard output. */
+
+#define RASKIO_LOG_ERROR 1u /**< Something failed. */
+#define RASKIO_LOG_WARN  2u /**< Something is wrong that RaskIO can live with. */
+#define RASKIO_LOG_INFO  3u /**< What was done. */
+#define RASKIO_LOG_DEBUG 4u /**< How it was done: requests, retries, connections. */
+#define RASKIO_LOG_TRACE 5u /**< Everything. */
+
+/** One record. Valid during the hook only. */
+typedef struct raskio_log_record {
+  /** sizeof(raskio_log_record) as the library knows it. */
+  size_t struct_size;
+  /** RASKIO_LOG_*. */
+  uint32_t level;
+  /** Line in RaskIO's source. 0: unknown. */
+  uint32_t line;
+  /** Which part of RaskIO speaks: UTF-8, not NUL-ended, target_size bytes. */
+  const char *target;
+  /** Bytes of target. */
+  size_t target_size;
+  /** What it says: UTF-8, not NUL-ended, message_size bytes, free of secrets. */
+  const char *message;
+  /** Bytes of message. */
+  size_t message_size;
+} raskio_log_record;
+
+/**
+ * Receives the log. Called from any thread, also from several at once. Blocking calls return WOULD_DEADLOCK inside,
+ * and what RaskIO would log while inside is dropped. Be brief, do not throw and do not end the thread.
+ */
+typedef void (*raskio_log_fn)(void *user_data, const raskio_log_record *record);
+
+/**
+ * Sets, replaces or removes the hook of the whole process. Returns when no thread is inside the old hook, whose
+ * user_data may then be freed. Any thread.
+ *
+ * hook: NULL removes the hook.
+ * user_data: handed to the hook.
+ * max_level: RASKIO_LOG_*; records of a larger number are not made. Ignored when hook is NULL.
+ *
+ * INVALID_ARGUMENT: max_level is none of RASKIO_LOG_*. WOULD_DEADLOCK: called from inside a hook.
+ */
+RASKIO_EXPORT raskio_status raskio_set_log_hook(
+    raskio_log_fn hook, void *user_data, uint32_t max_level) RASKIO_NOEXCEPT;
+
+/* ---- One symbol for dlopen ---------------------------------------------------------------------------------------- *
+ *
+ * A program that does not link RaskIO opens libraskio.so.0, asks dlsym for "raskio_get_api", and calls through the
+ * table.
+ *
+ *     void* library = dlopen("libraskio.so.0", RTLD_NOW | RTLD_LOCAL);
+ *     raskio_get_api_fn get_api = (raskio_get_api_fn)dlsym(library, "raskio_get_api");
+ *     const raskio_api* api = get_api ? get_api(RASKIO_ABI_MAJOR) : NULL;
+ *     if (api && RASKIO_API_HAS(api, read)) { api->read(...); } */
+
+/**
+ * Every function of this header, in the order in which they were added: the same pointers as the direct symbols.
+ * Members are only ever appended. A library may be older than the header you compile with, so ask RASKIO_API_HAS
+ * before you use a member that was not in the first version.
+ */
+typedef struct raskio_api {
+  /** Bytes filled by this library. */
+  size_t struct_size;
+  /** RASKIO_ABI_MAJOR of this library. */
+  uint32_t abi_major;
+  /** RASKIO_ABI_MINOR of this library. */
+  uint32_t abi_minor;
+  const char *(*version)(void);
+  uint32_t (*abi_version)(void);
+  raskio_status (*client_new)(const raskio_client_options *options, raskio_client **client_out, raskio_error **error_out);
+  raskio_status (*client_default)(raskio_client **client_out, raskio_error **error_out);
+  raskio_client *(*client_acquire)(raskio_client *client);
+  void (*client_release)(raskio_client *client);
+  raskio_status (*client_shut_down)(raskio_client *client, uint32_t timeout_ms, raskio_error **error_out);
+  void (*client_trim)(raskio_client *client);
+  raskio_status (*client_stats)(const raskio_client *client, raskio_stats *stats_out);
+  uint32_t (*endpoint_infer)(const char *url);
+  raskio_status (*object_open)(raskio_client *client,
+                               const char *url,
+                               const raskio_object_options *options,
+                               raskio_object **object_out,
+                               raskio_error **error_out);
+  raskio_object *(*object_acquire)(raskio_object *object);
+  void (*object_release)(raskio_object *object);
+  raskio_status (*object_stat)(raskio_object *object,
+                               const raskio_read_options *options,
+                               raskio_done_fn done,
+                               void *user_data,
+                               raskio_op **op_out,
+                               raskio_error **error_out);
+  raskio_status (*object_stat_sync)(raskio_object *object, uint64_t *size_out, raskio_error **error_out);
+  raskio_status (*object_info_get)(const raskio_object *object, raskio_object_info *info_out);
+  uint64_t (*object_size)(const raskio_object *object);
+  raskio_status (*object_drop_cache)(raskio_object *object, raskio_error **error_out);
+  raskio_status (*read)(raskio_object *object,
+                        uint64_t offset,
+                        void *data,
+                        uint64_t size,
+                        const raskio_read_options *options,
+                        raskio_done_fn done,
+                        void *user_data,
+                        raskio_op **op_out,
+                        raskio_error **error_out);
+  raskio_status (*read_sync)(raskio_object *object,
+                             uint64_t offset,
+                             void *data,
+                             uint64_t size,
+                             const raskio_read_options *options,
+                             uint64_t *bytes_out,
+                             raskio_error **error_out);
+  raskio_status (*read_batch)(raskio_client *client,
+                              const raskio_read_spec *specs,
+                              size_t spec_count,
+                              size_t spec_size,
+                              const raskio_batch_options *options,
+                              raskio_done_fn done,
+                              void *user_data,
+                              raskio_op **op_out,
+                              raskio_error **error_out);
+  raskio_status (*write)(raskio_object *object,
+                         uint64_t offset,
+                         const void *data,
+                         uint64_t size,
+                         const raskio_read_options *options,
+                         raskio_done_fn done,
+                         void *user_data,
+                         raskio_op **op_out,
+                         raskio_error **error_out);
+  raskio_op *(*op_acquire)(raskio_op *op);
+  void (*op_cancel)(raskio_op *op);
+  raskio_status (*op_wait)(raskio_op *op, uint32_t timeout_ms);
+  void (*op_release)(raskio_op *op);
+  const char *(*status_name)(raskio_status status);
+  raskio_status (*error_status)(const raskio_error *error);
+  const char *(*error_message)(const raskio_error *error);
+  int32_t (*error_http_status)(const raskio_error *error);
+  int32_t (*error_os_code)(const raskio_error *error);
+  raskio_error *(*error_clone)(const raskio_error *error);
+  void (*error_free)(raskio_error *error);
+  raskio_status (*set_log_hook)(raskio_log_fn hook, void *user_data, uint32_t max_level);
+} raskio_api;
+
+/** The type of raskio_get_api, for the result of dlsym. */
+typedef const raskio_api *(*raskio_get_api_fn)(uint32_t abi_major);
+
+/**
+ * The table for a major version of the ABI; NULL if this library does not have that one. Static: never free it, and
+ * it stays valid after dlclose. Any thread; never blocks.
+ */
+RASKIO_EXPORT const raskio_api *raskio_get_api(uint32_t abi_major) RASKIO_NOEXCEPT;
+
+/** Whether the table has this member: RASKIO_API_HAS(api, read_batch). */
+#define RASKIO_API_HAS(api, member) \
+  ((api)->struct_size >= offsetof(raskio_api, member) + sizeof((api)->member) && (api)->member != NULL)
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* RASKIO_H */

@@ -1,0 +1,421 @@
+//! Clients
+//!
+//! Settings come from three places, the later one wins: the default, the environment (the KVIKIO_ variable named at
+//! the option), the option. Options are numbers of which zero means "not set here".
+
+use super::error::raskio_error;
+use super::options::{self, Versioned};
+use super::status::raskio_status;
+use super::{bare_status, handle, null, status, unsupported, value};
+use crate::client::Client;
+use crate::config::{Backend, Config, Dispatch, Overrides};
+use crate::error::{Error, Result};
+use crate::op::call_host;
+use crate::stats::Snapshot;
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+
+pub use super::handle::raskio_client;
+
+/// KVIKIO_REMOTE_IO_BACKEND, and without it EASY_THREADPOOL.
+pub const RASKIO_BACKEND_AUTO: u32 = 0;
+/// num_threads threads, one request each.
+pub const RASKIO_BACKEND_EASY_THREADPOOL: u32 = 1;
+/// num_reactors threads, many requests each: the fast one.
+pub const RASKIO_BACKEND_MULTI_POLL: u32 = 2;
+/// KVIKIO_REMOTE_IO_REACTOR_DISPATCH, and without it PER_CHUNK.
+pub const RASKIO_DISPATCH_AUTO: u32 = 0;
+/// The requests of one read are spread over the reactors.
+pub const RASKIO_DISPATCH_PER_CHUNK: u32 = 1;
+/// All requests of one read stay on one reactor.
+pub const RASKIO_DISPATCH_PER_PREAD: u32 = 2;
+/// io_uring where the kernel allows it, else pread.
+pub const RASKIO_LOCAL_AUTO: u32 = 0;
+/// io_uring.
+pub const RASKIO_LOCAL_URING: u32 = 1;
+/// pread on threads.
+pub const RASKIO_LOCAL_PREAD: u32 = 2;
+/// No limit: for max_concurrent_requests and for every time in milliseconds.
+pub const RASKIO_UNLIMITED: u32 = u32::MAX;
+
+/// Credentials for S3, filled by a raskio_credentials_fn.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct raskio_credentials {
+    /// Set by RaskIO: sizeof(raskio_credentials) as the library knows it.
+    pub struct_size: usize,
+    /// UTF-8, NUL-ended.
+    pub access_key_id: *const c_char,
+    /// UTF-8, NUL-ended.
+    pub secret_access_key: *const c_char,
+    /// UTF-8, NUL-ended. NULL: none.
+    pub session_token: *const c_char,
+    /// Seconds since 1970-01-01 UTC. 0: they never expire.
+    pub expires_unix_s: i64,
+}
+
+/// Fills `out` when credentials are needed or about to expire; returns 0 if it did. Runs on a RaskIO thread, one call
+/// at a time; the strings are copied before the next call.
+pub type raskio_credentials_fn =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, out: *mut raskio_credentials) -> i32>;
+
+/// How a client works. Zero all of it, set struct_size, then what you want to set. Copied before the call returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct raskio_client_options {
+    /// sizeof(raskio_client_options).
+    pub struct_size: usize,
+    /// RASKIO_BACKEND_*. KVIKIO_REMOTE_IO_BACKEND; default EASY_THREADPOOL.
+    pub backend: u32,
+    /// RASKIO_DISPATCH_*, for MULTI_POLL. KVIKIO_REMOTE_IO_REACTOR_DISPATCH; default PER_CHUNK.
+    pub reactor_dispatch: u32,
+    /// Reactor threads of MULTI_POLL, 1 to 1024. KVIKIO_REMOTE_IO_NUM_REACTORS; default 1.
+    pub num_reactors: u32,
+    /// Threads of EASY_THREADPOOL, at least 1. KVIKIO_NTHREADS; default 16.
+    pub num_threads: u32,
+    /// Requests in flight at most, one budget over all reactors; RASKIO_UNLIMITED: no limit.
+    /// KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256.
+    pub max_concurrent_requests: u32,
+    /// Attempts of one request, the first included; 1: never retry. KVIKIO_HTTP_MAX_ATTEMPTS; default 3.
+    pub max_attempts: u32,
+    /// Bytes of one request: a larger read is split. KVIKIO_TASK_SIZE; default 4194304.
+    pub task_size: u64,
+    /// Milliseconds for name look-up, connect and TLS handshake together; RASKIO_UNLIMITED: no limit. Default 10000.
+    pub connect_timeout_ms: u32,
+    /// Milliseconds without a byte that end an attempt; RASKIO_UNLIMITED: no limit. Default 30000.
+    pub stall_timeout_ms: u32,
+    /// Milliseconds for one attempt as a whole; RASKIO_UNLIMITED: no limit. KVIKIO_HTTP_TIMEOUT, in seconds there;
+    /// default 60000.
+    pub request_timeout_ms: u32,
+    /// Threads that run callbacks. Default 0: callbacks run on the thread that finished the work.
+    pub callback_threads: u32,
+    /// The HTTP statuses that are worth a retry, retry_status_count of them; NULL: not set here. Not NULL with a
+    /// count of 0: none is. KVIKIO_HTTP_STATUS_CODES; default 429, 500, 502, 503, 504.
+    pub retry_status: *const u16,
+    /// Entries of retry_status.
+    pub retry_status_count: usize,
+    /// Bytes of one pinned buffer, for device reads. KVIKIO_BOUNCE_BUFFER_SIZE; default 16777216.
+    pub bounce_buffer_size: u64,
+    /// Bytes pinned at most for each CUDA context, for device reads.
+    pub max_pinned_bytes: u64,
+    /// The host's own pool of pinned memory, set together with pinned_free. Not in this version: must be NULL.
+    pub pinned_alloc: Option<unsafe extern "C" fn(user_data: *mut c_void, size: usize) -> *mut c_void>,
+    /// Gives back what pinned_alloc gave. Not in this version: must be NULL.
+    pub pinned_free: Option<unsafe extern "C" fn(user_data: *mut c_void, memory: *mut c_void, size: usize)>,
+    /// RASKIO_LOCAL_*. Only RASKIO_LOCAL_AUTO in this version.
+    pub local_backend: u32,
+    /// Entries of an io_uring, for local files.
+    pub uring_queue_depth: u32,
+    /// Idle milliseconds of the kernel's polling thread, for local files. Default 0: no such thread.
+    pub uring_sqpoll_idle_ms: u32,
+    /// Must be zero.
+    pub reserved0: u32,
+    /// S3 credentials from the host, instead of environment, files and metadata. Not in this version: must be NULL.
+    pub credentials: raskio_credentials_fn,
+    /// Called once with user_data, on a RaskIO thread, as the last callback of this client: when it is shut down, or
+    /// when it ends because nothing refers to it any more. May be NULL.
+    pub on_shut_down: Option<unsafe extern "C" fn(user_data: *mut c_void)>,
+    /// Handed to the callbacks above.
+    pub user_data: *mut c_void,
+}
+
+// SAFETY: repr(C), struct_size first, integers, pointers and optional functions without padding (asserted in layout.rs).
+unsafe impl Versioned for raskio_client_options {
+    const NAME: &'static str = "raskio_client_options";
+    const VERSION_1: usize = 144;
+}
+
+/// Counters of one client since it was made. Each is exact; together they are a moment's blur while work is going on.
+/// struct_size is an input: at most so many bytes are written, and counters that an older library does not have are
+/// 0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct raskio_stats {
+    /// sizeof(raskio_stats), set by the caller.
+    pub struct_size: usize,
+    /// Operations accepted.
+    pub ops_started: u64,
+    /// Operations whose callback has begun.
+    pub ops_finished: u64,
+    /// Of these, the ones that ended as CANCELLED.
+    pub ops_cancelled: u64,
+    /// Requests handed to a transport.
+    pub requests_started: u64,
+    /// Requests that ended, well or not.
+    pub requests_finished: u64,
+    /// Attempts after the first.
+    pub requests_retried: u64,
+    /// Requests that ended with an error.
+    pub requests_failed: u64,
+    /// Requests that are being worked on now.
+    pub requests_in_flight: u64,
+    /// Requests that wait now: for their turn, or for their next attempt.
+    pub requests_queued: u64,
+    /// Body bytes received, those of failed attempts included.
+    pub bytes_received: u64,
+    /// Bytes copied to device memory.
+    pub bytes_staged: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Attempts that found an open connection.
+    pub connections_reused: u64,
+    /// Pinned buffers that exist now.
+    pub bounce_buffers_total: u64,
+    /// Pinned buffers in use now.
+    pub bounce_buffers_in_use: u64,
+    /// Times a request waited for a pinned buffer.
+    pub bounce_buffer_waits: u64,
+    /// Bytes pinned now.
+    pub pinned_bytes: u64,
+    /// CUDA events that are free now.
+    pub events_free: u64,
+    /// CUDA events that exist now.
+    pub events_total: u64,
+    /// Reactors that failed and were replaced.
+    pub reactors_replaced: u64,
+    /// libcurl handles that could not be taken back and were given up.
+    pub handles_leaked: u64,
+}
+
+// SAFETY: repr(C), struct_size first, integers of 8 bytes each, so no padding.
+unsafe impl Versioned for raskio_stats {
+    const NAME: &'static str = "raskio_stats";
+    const VERSION_1: usize = 176;
+}
+
+/// Makes a client. Its threads start with its first operation. Does no network I/O and does not wait for any.
+/// Any thread, callbacks included.
+///
+/// options: NULL for the environment's settings and the defaults.
+/// client_out: receives the client, which must eventually be given to raskio_client_release.
+/// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
+///
+/// INVALID_ARGUMENT: an option or a variable has a bad value; the message names it, its value and what is allowed.
+/// UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_new(
+    options: *const raskio_client_options,
+    client_out: *mut *mut raskio_client,
+    error_out: *mut *mut raskio_error,
+) -> raskio_status {
+    // SAFETY: the C contract: pointers are NULL or valid; options hold struct_size bytes and what they point to.
+    unsafe {
+        status(error_out, || {
+            if client_out.is_null() {
+                return Err(null("client_out", "a place for the client"));
+            }
+            let options = options::read(options)?;
+            let overrides = options.as_ref().map_or_else(|| Ok(Overrides::default()), |options| overrides(options))?;
+            let client = Client::new(Config::from_env(&overrides)?, options.and_then(on_shut_down))?;
+            client_out.write(handle::into_raw(client));
+            Ok(())
+        })
+    }
+}
+
+/// The client of the whole process, made on first use from the environment alone; every caller gets the same one. A
+/// child process gets one of its own. Any thread, callbacks included.
+///
+/// client_out: receives a reference that must eventually be given to raskio_client_release. The client itself lives
+/// on.
+/// error_out: may be NULL; as for raskio_client_new.
+///
+/// INVALID_ARGUMENT, UNSUPPORTED: as for raskio_client_new. SHUT_DOWN is never returned here: a shut-down default
+/// client is handed out as it is, and its calls say SHUT_DOWN.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_default(
+    client_out: *mut *mut raskio_client,
+    error_out: *mut *mut raskio_error,
+) -> raskio_status {
+    // SAFETY: the C contract.
+    unsafe {
+        status(error_out, || {
+            if client_out.is_null() {
+                return Err(null("client_out", "a place for the client"));
+            }
+            client_out.write(handle::into_raw(Client::process_default()?));
+            Ok(())
+        })
+    }
+}
+
+/// Adds a reference, which must eventually be given to raskio_client_release. Returns its argument. Any thread; never
+/// blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_acquire(client: *mut raskio_client) -> *mut raskio_client {
+    // SAFETY: NULL, or a client that the caller holds.
+    unsafe { handle::acquire(client) }
+}
+
+/// Gives a reference back. Never blocks and never cancels: the client ends when no reference, no object and no
+/// running operation is left. Any thread, callbacks included; in a forked child it does nothing. NULL is accepted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_release(client: *mut raskio_client) {
+    value((), || {
+        // SAFETY: NULL, or a reference that the caller gives up.
+        unsafe { handle::release(client) };
+        Ok(())
+    });
+}
+
+/// Ends every operation with SHUT_DOWN, each through its callback, stops the threads, and waits for both. Afterwards
+/// the client and its objects refuse work with SHUT_DOWN; their handles must still be released. May be called again,
+/// from any thread, also while another one is inside it. Blocks, so not from a callback.
+///
+/// timeout_ms: how long to wait; RASKIO_UNLIMITED: until it is done; 0: start it and look.
+/// error_out: may be NULL; as for raskio_client_new.
+///
+/// TIMED_OUT: not everything has ended yet; the end goes on by itself, and a later call can wait for the rest.
+/// WOULD_DEADLOCK: called from inside a callback. FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_shut_down(
+    client: *mut raskio_client,
+    timeout_ms: u32,
+    error_out: *mut *mut raskio_error,
+) -> raskio_status {
+    // SAFETY: the C contract.
+    unsafe { status(error_out, || handle::get(client, "client")?.shut_down(timeout(timeout_ms))) }
+}
+
+/// Gives back idle memory and closes idle connections. A hint: it never fails, does not wait, and does nothing in a
+/// forked child or for NULL. Any thread, callbacks included.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_trim(client: *mut raskio_client) {
+    value((), || {
+        // SAFETY: NULL, or a client that the caller holds.
+        unsafe { handle::get(client, "client") }?.trim();
+        Ok(())
+    });
+}
+
+/// Reads the counters. Any thread, callbacks included; never blocks.
+///
+/// stats_out: struct_size is read, at most so many bytes are written.
+///
+/// INVALID_ARGUMENT: a NULL, or a struct_size that cannot be one. FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raskio_client_stats(
+    client: *const raskio_client,
+    stats_out: *mut raskio_stats,
+) -> raskio_status {
+    bare_status(|| {
+        // SAFETY: the C contract: NULL or valid, and stats_out holds struct_size bytes.
+        unsafe {
+            let client = handle::get(client, "client")?;
+            options::write(stats_out, "stats_out", &client.stats().into())
+        }
+    })
+}
+
+/// A time limit as C gives it.
+pub(super) fn timeout(milliseconds: u32) -> Option<Duration> {
+    (milliseconds != RASKIO_UNLIMITED).then(|| Duration::from_millis(milliseconds.into()))
+}
+
+/// What the options set, and nothing that this version lacks.
+///
+/// # Safety
+/// `retry_status` is NULL or holds `retry_status_count` numbers.
+unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
+    /// 100 to 599.
+    const MOST_STATUSES: usize = 500;
+    const BACKENDS: [(u32, &str, Option<Backend>); 3] = [
+        (RASKIO_BACKEND_AUTO, "RASKIO_BACKEND_AUTO", None),
+        (RASKIO_BACKEND_EASY_THREADPOOL, "RASKIO_BACKEND_EASY_THREADPOOL", Some(Backend::EasyThreadpool)),
+        (RASKIO_BACKEND_MULTI_POLL, "RASKIO_BACKEND_MULTI_POLL", Some(Backend::MultiPoll)),
+    ];
+    const DISPATCHES: [(u32, &str, Option<Dispatch>); 3] = [
+        (RASKIO_DISPATCH_AUTO, "RASKIO_DISPATCH_AUTO", None),
+        (RASKIO_DISPATCH_PER_CHUNK, "RASKIO_DISPATCH_PER_CHUNK", Some(Dispatch::PerChunk)),
+        (RASKIO_DISPATCH_PER_PREAD, "RASKIO_DISPATCH_PER_PREAD", Some(Dispatch::PerPread)),
+    ];
+    const LOCALS: [(u32, &str, bool); 3] = [
+        (RASKIO_LOCAL_AUTO, "RASKIO_LOCAL_AUTO", true),
+        (RASKIO_LOCAL_URING, "RASKIO_LOCAL_URING", false),
+        (RASKIO_LOCAL_PREAD, "RASKIO_LOCAL_PREAD", false),
+    ];
+    options::reserved("reserved0", options.reserved0)?;
+    if !options::choice("local_backend", options.local_backend, &LOCALS)? {
+        return Err(unsupported("a backend for local files", "leave local_backend zero"));
+    }
+    if options.pinned_alloc.is_some() || options.pinned_free.is_some() {
+        return Err(unsupported("a pinned memory pool of the host", "leave pinned_alloc and pinned_free NULL"));
+    }
+    if options.credentials.is_some() {
+        return Err(unsupported("a callback for S3 credentials", "leave credentials NULL"));
+    }
+    let retry_status = match (options.retry_status.is_null(), options.retry_status_count) {
+        (true, 0) => None,
+        (true, count) => return Err(null("retry_status", &format!("an array of {count} HTTP statuses"))),
+        (false, count) if count > MOST_STATUSES => {
+            return Err(Error::invalid(format!(
+                "retry_status_count is {count}; there are no more than {MOST_STATUSES} HTTP statuses"
+            )));
+        }
+        // SAFETY: promised by the caller, and the count is small.
+        (false, count) => Some(unsafe { std::slice::from_raw_parts(options.retry_status, count) }.to_vec()),
+    };
+    Ok(Overrides {
+        backend: options::choice("backend", options.backend, &BACKENDS)?,
+        dispatch: options::choice("reactor_dispatch", options.reactor_dispatch, &DISPATCHES)?,
+        num_reactors: options::set(options.num_reactors),
+        num_threads: options::set(options.num_threads),
+        max_concurrent_requests: options::set(options.max_concurrent_requests),
+        max_attempts: options::set(options.max_attempts),
+        task_size: options::set(options.task_size),
+        connect_timeout_ms: options::set(options.connect_timeout_ms),
+        stall_timeout_ms: options::set(options.stall_timeout_ms),
+        request_timeout_ms: options::set(options.request_timeout_ms),
+        callback_threads: options::set(options.callback_threads),
+        retry_status,
+        bounce_buffer_size: options::set(options.bounce_buffer_size),
+        max_pinned_bytes: options::set(options.max_pinned_bytes),
+        local_backend: None,
+        uring_queue_depth: options::set(options.uring_queue_depth),
+        uring_sqpoll_idle_ms: options::set(options.uring_sqpoll_idle_ms),
+    })
+}
+
+/// The host's last callback, ready to be called from a RaskIO thread.
+fn on_shut_down(options: raskio_client_options) -> Option<Box<dyn FnOnce() + Send>> {
+    struct Last(unsafe extern "C" fn(*mut c_void), *mut c_void);
+    // SAFETY: the C contract: callbacks and their user data may be used from RaskIO's threads.
+    unsafe impl Send for Last {}
+    impl Last {
+        fn call(self) {
+            // SAFETY: the caller promised a function that takes this user data, once, until it has been called.
+            call_host(|| unsafe { (self.0)(self.1) });
+        }
+    }
+    let last = Last(options.on_shut_down?, options.user_data);
+    Some(Box::new(move || last.call()))
+}
+
+impl From<Snapshot> for raskio_stats {
+    fn from(now: Snapshot) -> raskio_stats {
+        raskio_stats {
+            struct_size: size_of::<raskio_stats>(),
+            ops_started: now.ops_started,
+            ops_finished: now.ops_finished,
+            ops_cancelled: now.ops_cancelled,
+            requests_started: now.requests_started,
+            requests_finished: now.requests_finished,
+            requests_retried: now.requests_retried,
+            requests_failed: now.requests_failed,
+            requests_in_flight: now.requests_in_flight,
+            requests_queued: now.requests_queued,
+            bytes_received: now.bytes_received,
+            bytes_staged: now.bytes_staged,
+            connections_opened: now.connections_opened,
+            connections_reused: now.connections_reused,
+            bounce_buffers_total: now.bounce_buffers_total,
+            bounce_buffers_in_use: now.bounce_buffers_in_use,
+            bounce_buffer_waits: now.bounce_buffer_waits,
+            pinned_bytes: now.pinned_bytes,
+            events_free: now.events_free,
+            events_total: now.events_total,
+            reactors_replaced: now.reactors_replaced,
+            handles_leaked: now.handles_leaked,
+        }
+    }
+}

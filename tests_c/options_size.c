@@ -1,0 +1,178 @@
+/* struct_size: smaller than the first version is refused, a larger one is accepted while its unknown tail is zero and
+ * UNSUPPORTED otherwise; and nothing in a struct that cannot be right, or that this version lacks, is silently dropped. */
+#include "support.h"
+
+static raskio_client *client;
+static raskio_object *object;
+static unsigned char byte;
+
+static raskio_status with_client_options(const void *options, raskio_error **error) {
+  raskio_client *made = NULL;
+  raskio_status status = raskio_client_new((const raskio_client_options *)options, &made, error);
+  CHECK_EQ(made != NULL, status == RASKIO_OK);
+  raskio_client_release(made);
+  return status;
+}
+
+static raskio_status with_object_options(const void *options, raskio_error **error) {
+  raskio_object *made = NULL;
+  raskio_status status =
+      raskio_object_open(client, "http://127.0.0.1:9/x", (const raskio_object_options *)options, &made, error);
+  CHECK_EQ(made != NULL, status == RASKIO_OK);
+  raskio_object_release(made);
+  return status;
+}
+
+/* A read of nothing: the options are all that can be wrong. */
+static raskio_status with_read_options(const void *options, raskio_error **error) {
+  return raskio_read_sync(object, 0, &byte, 0, (const raskio_read_options *)options, NULL, error);
+}
+
+typedef raskio_status (*use_fn)(const void *, raskio_error **);
+
+static void sizes(use_fn use, size_t size, const char *name) {
+  union {
+    size_t struct_size;
+    unsigned char bytes[1024];
+    void *align;
+  } options;
+  raskio_error *error = NULL;
+  const size_t refused[] = {0, sizeof(size_t), size - 8, size - 1, (size_t)-1};
+
+  memset(&options, 0, sizeof options);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    options.struct_size = refused[i];
+    CHECK_ERROR(use(&options, &error), RASKIO_ERR_INVALID_ARGUMENT, error, name);
+  }
+  options.struct_size = size;
+  CHECK_ERROR(use(&options, &error), RASKIO_OK, error, NULL);
+  options.struct_size = size + 40;
+  CHECK_ERROR(use(&options, &error), RASKIO_OK, error, NULL);
+  options.struct_size = sizeof options;
+  CHECK_ERROR(use(&options, &error), RASKIO_OK, error, NULL);
+  options.bytes[size] = 1;
+  CHECK_ERROR(use(&options, &error), RASKIO_ERR_UNSUPPORTED, error, name);
+  options.bytes[size] = 0;
+  options.bytes[sizeof options - 1] = 1;
+  CHECK_ERROR(use(&options, &error), RASKIO_ERR_UNSUPPORTED, error, name);
+  options.struct_size = sizeof options - 1; /* that byte is not part of it any more */
+  CHECK_ERROR(use(&options, &error), RASKIO_OK, error, NULL);
+}
+
+static void *no_alloc(void *user_data, size_t size) {
+  (void)user_data;
+  (void)size;
+  return NULL;
+}
+static void no_free(void *user_data, void *memory, size_t size) {
+  (void)user_data;
+  (void)memory;
+  (void)size;
+}
+static int32_t no_credentials(void *user_data, raskio_credentials *out) {
+  (void)user_data;
+  (void)out;
+  return 1;
+}
+
+#define EXPECT(use, initial, change, expected, text)                           \
+  do {                                                                         \
+    options = initial;                                                         \
+    change;                                                                    \
+    CHECK_ERROR(use(&options, &error), expected, error, text);                 \
+  } while (0)
+
+static void client_fields(void) {
+  raskio_client_options options, plain = client_options(RASKIO_BACKEND_AUTO);
+  raskio_error *error = NULL;
+  const uint16_t statuses[] = {429, 503}, bad[] = {99};
+#define E(change, expected, text) EXPECT(with_client_options, plain, change, expected, text)
+  E(options.backend = RASKIO_BACKEND_EASY_THREADPOOL, RASKIO_OK, NULL);
+  E(options.backend = RASKIO_BACKEND_MULTI_POLL, RASKIO_OK, NULL);
+  E(options.backend = 3, RASKIO_ERR_INVALID_ARGUMENT, "backend is 3");
+  E(options.reactor_dispatch = 3, RASKIO_ERR_INVALID_ARGUMENT, "reactor_dispatch is 3");
+  E(options.local_backend = 3, RASKIO_ERR_INVALID_ARGUMENT, "local_backend is 3");
+  E(options.local_backend = RASKIO_LOCAL_URING, RASKIO_ERR_UNSUPPORTED, "local_backend");
+  E(options.local_backend = RASKIO_LOCAL_PREAD, RASKIO_ERR_UNSUPPORTED, "local_backend");
+  E(options.reserved0 = 1, RASKIO_ERR_INVALID_ARGUMENT, "reserved0");
+  E(options.pinned_alloc = no_alloc, RASKIO_ERR_UNSUPPORTED, "pinned_alloc");
+  E(options.pinned_free = no_free, RASKIO_ERR_UNSUPPORTED, "pinned_free");
+  E(options.credentials = no_credentials, RASKIO_ERR_UNSUPPORTED, "credentials");
+  E(options.num_reactors = UINT32_MAX, RASKIO_ERR_INVALID_ARGUMENT, "num_reactors");
+  E(options.retry_status_count = 1, RASKIO_ERR_INVALID_ARGUMENT, "retry_status");
+  E((options.retry_status = statuses, options.retry_status_count = 2), RASKIO_OK, NULL);
+  E(options.retry_status = statuses, RASKIO_OK, NULL); /* an empty list */
+  E((options.retry_status = bad, options.retry_status_count = 1), RASKIO_ERR_INVALID_ARGUMENT, "retry_status");
+  E((options.retry_status = statuses, options.retry_status_count = (size_t)-1), RASKIO_ERR_INVALID_ARGUMENT,
+    "retry_status_count");
+  E((options.max_concurrent_requests = RASKIO_UNLIMITED, options.stall_timeout_ms = RASKIO_UNLIMITED,
+     options.connect_timeout_ms = RASKIO_UNLIMITED, options.request_timeout_ms = RASKIO_UNLIMITED),
+    RASKIO_OK, NULL);
+#undef E
+}
+
+static void object_fields(void) {
+  raskio_object_options options, plain;
+  raskio_error *error = NULL;
+  const char *header[] = {"X-One: 1", NULL}, *crlf[] = {"X-One: 1\r\nX-Two: 2"}, *nameless[] = {"no colon"};
+  memset(&plain, 0, sizeof plain);
+  plain.struct_size = sizeof plain;
+#define E(change, expected, text) EXPECT(with_object_options, plain, change, expected, text)
+  E(options.endpoint = RASKIO_ENDPOINT_HTTP, RASKIO_OK, NULL);
+  E(options.endpoint = 7, RASKIO_ERR_INVALID_ARGUMENT, "endpoint is 7");
+  E(options.endpoint = RASKIO_ENDPOINT_S3, RASKIO_ERR_UNSUPPORTED, "S3");
+  E(options.endpoint = RASKIO_ENDPOINT_WEBHDFS, RASKIO_ERR_UNSUPPORTED, "WEBHDFS");
+  E(options.endpoint = RASKIO_ENDPOINT_FILE, RASKIO_ERR_UNSUPPORTED, "FILE");
+  E(options.flags = 4, RASKIO_ERR_UNSUPPORTED, "0x4");
+  E(options.flags = RASKIO_OBJECT_WRITABLE, RASKIO_ERR_UNSUPPORTED, "WRITABLE");
+  E(options.size = 1, RASKIO_ERR_INVALID_ARGUMENT, "RASKIO_OBJECT_SIZE_KNOWN");
+  E(options.flags = RASKIO_OBJECT_SIZE_KNOWN, RASKIO_OK, NULL);
+  E((options.flags = RASKIO_OBJECT_SIZE_KNOWN, options.size = RASKIO_SIZE_UNKNOWN), RASKIO_ERR_INVALID_ARGUMENT, "size");
+  E(options.region = "r", RASKIO_ERR_UNSUPPORTED, "region");
+  E(options.endpoint_url = "http://h", RASKIO_ERR_UNSUPPORTED, "endpoint_url");
+  E(options.access_key_id = "k", RASKIO_ERR_UNSUPPORTED, "access_key_id");
+  E(options.secret_access_key = "SECRET", RASKIO_ERR_UNSUPPORTED, "secret_access_key");
+  E(options.session_token = "t", RASKIO_ERR_UNSUPPORTED, "session_token");
+  E(options.user_name = "u", RASKIO_ERR_UNSUPPORTED, "user_name");
+  E(options.ca_file = "\xff", RASKIO_ERR_INVALID_ARGUMENT, "ca_file is not UTF-8");
+  E((options.headers = header, options.header_count = 1), RASKIO_OK, NULL);
+  E((options.headers = header, options.header_count = 2), RASKIO_ERR_INVALID_ARGUMENT, "headers[1] is NULL");
+  E((options.headers = crlf, options.header_count = 1), RASKIO_ERR_INVALID_ARGUMENT, "header");
+  E((options.headers = nameless, options.header_count = 1), RASKIO_ERR_INVALID_ARGUMENT, "header");
+  E(options.header_count = 1, RASKIO_ERR_INVALID_ARGUMENT, "headers is NULL");
+  E((options.headers = header, options.header_count = (size_t)-1), RASKIO_ERR_INVALID_ARGUMENT, "header_count");
+#undef E
+}
+
+static void read_fields(void) {
+  raskio_read_options options, plain;
+  raskio_error *error = NULL;
+  memset(&plain, 0, sizeof plain);
+  plain.struct_size = sizeof plain;
+#define E(change, expected, text) EXPECT(with_read_options, plain, change, expected, text)
+  E(options.memory = RASKIO_MEMORY_HOST, RASKIO_OK, NULL);
+  E(options.memory = RASKIO_MEMORY_CUDA, RASKIO_ERR_UNSUPPORTED, "RASKIO_MEMORY_CUDA");
+  E(options.memory = 3, RASKIO_ERR_INVALID_ARGUMENT, "memory is 3");
+  E(options.flags = RASKIO_READ_FROM_END, RASKIO_ERR_UNSUPPORTED, "RASKIO_READ_FROM_END");
+  E(options.flags = RASKIO_READ_ON_STREAM, RASKIO_ERR_UNSUPPORTED, "RASKIO_READ_ON_STREAM");
+  E(options.flags = 1u << 31, RASKIO_ERR_UNSUPPORTED, "0x80000000");
+  E(options.stream = &options, RASKIO_ERR_INVALID_ARGUMENT, "stream");
+  E(options.reserved0 = 1, RASKIO_ERR_INVALID_ARGUMENT, "reserved0");
+  E(options.deadline_ms = RASKIO_UNLIMITED, RASKIO_OK, NULL);
+#undef E
+}
+
+int main(void) {
+  raskio_error *error = NULL;
+  client = new_client(RASKIO_BACKEND_MULTI_POLL);
+  REQUIRE_OK(raskio_object_open(client, "http://127.0.0.1:9/x", NULL, &object, &error), error);
+  sizes(with_client_options, sizeof(raskio_client_options), "raskio_client_options");
+  sizes(with_object_options, sizeof(raskio_object_options), "raskio_object_options");
+  sizes(with_read_options, sizeof(raskio_read_options), "raskio_read_options");
+  client_fields();
+  object_fields();
+  read_fields();
+  raskio_object_release(object);
+  shut_down(client);
+  return CHECK_DONE();
+}
