@@ -3,6 +3,7 @@
 
 pub mod curl;
 pub mod event;
+pub mod fault;
 pub mod mem;
 pub mod per_process;
 pub mod process;

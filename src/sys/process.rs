@@ -1,5 +1,6 @@
 //! The process: forks, exit, limits, signals.
 
+use super::fault::{self, Point};
 use crate::error::{Error, Result};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -108,6 +109,10 @@ pub fn open_file_limit() -> Option<u64> {
 /// # Errors
 /// IO when the system cannot make a thread.
 pub fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    if fault::hit(Point::Thread) {
+        let source = std::io::Error::from_raw_os_error(libc::EAGAIN);
+        return Err(Error::os(format_args!("starting the thread {name}"), &source));
+    }
     // The mask is inherited: block everything, start, restore. The host's handlers never run on RaskIO's threads.
     // SAFETY: sigset_t is plain data, and every pointer is to one of ours.
     let before = unsafe {

@@ -2,6 +2,7 @@
 
 use super::missing;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::fault::{self, Point};
 use curl_sys::{CURL, CURLoption, curl_slist};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,6 +107,9 @@ impl<H: Handler> Easy<H> {
     /// # Errors
     /// OUT_OF_MEMORY, or INTERNAL when libcurl refuses an option.
     pub fn new(handler: H, settings: &Settings) -> Result<Easy<H>> {
+        if fault::hit(Point::EasyNew) {
+            return Err(out_of_memory());
+        }
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
         let raw = NonNull::new(unsafe { curl_sys::curl_easy_init() }).ok_or_else(out_of_memory)?;
         let hooks = Box::new(Hooks { handler, panicked: false, error_text: [0; curl_sys::CURL_ERROR_SIZE] });

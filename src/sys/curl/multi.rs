@@ -3,6 +3,7 @@
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::event::EventFd;
+use crate::sys::fault::{self, Point};
 use curl_sys::{CURLM, CURLM_OK};
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::NonNull;
@@ -34,9 +35,12 @@ impl<H: Handler> Multi<H> {
     /// # Errors
     /// OUT_OF_MEMORY, INTERNAL.
     pub fn new(max_connections: u32) -> Result<Multi<H>> {
+        let failed = || Error::new(ErrorKind::OutOfMemory, "libcurl cannot make a multi handle");
+        if fault::hit(Point::MultiNew) {
+            return Err(failed());
+        }
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
-        let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() })
-            .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "libcurl cannot make a multi handle"))?;
+        let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() }).ok_or_else(failed)?;
         let mut multi = Multi { raw, entries: Vec::new(), free: Vec::new(), broken: false };
         multi.long(curl_sys::CURLMOPT_MAXCONNECTS, c_long::from(max_connections.min(i32::MAX as u32)))?;
         // A name look-up that hangs must not hold up the end of a client: without this, cleaning up waits for it.
@@ -79,6 +83,9 @@ impl<H: Handler> Multi<H> {
             self.entries.len() - 1
         });
         let added = easy.set_token(token).and_then(|()| {
+            if fault::hit(Point::MultiAdd) {
+                return Err(multi_error("curl_multi_add_handle", CURLM_OUT_OF_MEMORY));
+            }
             // SAFETY: both handles are alive, and the easy handle is in no other multi handle since it is owned here.
             match unsafe { curl_sys::curl_multi_add_handle(self.raw.as_ptr(), easy.raw()) } {
                 CURLM_OK => Ok(()),
@@ -109,8 +116,13 @@ impl<H: Handler> Multi<H> {
     /// handler holds first; afterwards this multi handle is good for nothing but being dropped.
     pub fn remove(&mut self, token: usize) -> Result<Option<Easy<H>>> {
         let Some(easy) = self.entries.get_mut(token).and_then(Option::take) else { return Ok(None) };
-        // SAFETY: both handles are alive.
-        match unsafe { curl_sys::curl_multi_remove_handle(self.raw.as_ptr(), easy.raw()) } {
+        let code = if fault::hit(Point::MultiRemove) {
+            CURLM_INTERNAL_ERROR
+        } else {
+            // SAFETY: both handles are alive.
+            unsafe { curl_sys::curl_multi_remove_handle(self.raw.as_ptr(), easy.raw()) }
+        };
+        match code {
             CURLM_OK => {
                 self.free.push(token);
                 Ok(Some(easy))
@@ -146,6 +158,9 @@ impl<H: Handler> Multi<H> {
     /// # Errors
     /// INTERNAL: nothing is known about any of its transfers any more.
     pub fn perform(&mut self) -> Result<()> {
+        if fault::hit(Point::MultiPerform) {
+            return Err(multi_error("curl_multi_perform", CURLM_INTERNAL_ERROR));
+        }
         let mut running: c_int = 0;
         // SAFETY: the handle is alive, and `&mut self` keeps every handler out of reach while callbacks run.
         match unsafe { curl_sys::curl_multi_perform(self.raw.as_ptr(), &mut running) } {
@@ -182,6 +197,9 @@ impl<H: Handler> Multi<H> {
     /// # Errors
     /// INTERNAL: nothing is known about any of its transfers any more.
     pub fn poll(&mut self, wake: &EventFd, timeout_ms: u32) -> Result<()> {
+        if fault::hit(Point::MultiPoll) {
+            return Err(multi_error("curl_multi_poll", CURLM_INTERNAL_ERROR));
+        }
         let mut extra = curl_sys::curl_waitfd { fd: wake.raw(), events: WAIT_POLLIN, revents: 0 };
         let mut ready: c_int = 0;
         let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
@@ -200,6 +218,9 @@ impl<H: Handler> Multi<H> {
 
 /// CURL_WAIT_POLLIN.
 const WAIT_POLLIN: i16 = 1;
+/// CURLM_OUT_OF_MEMORY and CURLM_INTERNAL_ERROR, for faults on demand.
+const CURLM_OUT_OF_MEMORY: c_int = 3;
+const CURLM_INTERNAL_ERROR: c_int = 4;
 
 impl<H: Handler> Drop for Multi<H> {
     fn drop(&mut self) {

@@ -7,6 +7,7 @@ use crate::limit::Permit;
 use crate::plan::ByteRange;
 use crate::retry::{self, History, RetryPolicy};
 use crate::sys::curl::{Easy, Finished, Handler, Headers};
+use crate::sys::fault::{self, Point};
 use crate::transport::{Job, Transfer};
 use std::ffi::CString;
 use std::sync::Arc;
@@ -237,6 +238,7 @@ impl Attempt {
     }
 
     fn take_in(&mut self, bytes: &[u8]) -> bool {
+        assert!(!fault::hit(Point::PanicInBody), "a planted panic");
         self.progressed = true;
         if matches!(self.body, Body::Unseen) && !self.open_body() {
             return false;

@@ -8,6 +8,7 @@ mod timers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi};
+use crate::sys::fault::{self, Point};
 use crate::transport::{Job, Transfer};
 use attempt::{Slot, Verdict};
 use engine::{Engine, Member, Message, Stop};
@@ -92,6 +93,7 @@ impl Local {
                 Stop::Abandon => return Ok(Stop::Abandon),
             }
             self.take_messages();
+            assert!(!fault::hit(Point::PanicInLoop), "a planted panic");
             if self.member().sweep.swap(false, Ordering::AcqRel) {
                 self.sweep()?;
             }
