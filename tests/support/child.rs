@@ -35,7 +35,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn run(command: &mut Command) -> Output {
+/// Runs it to its end, whatever that is.
+pub fn run(command: &mut Command) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child process");
     let end = Instant::now() + LONG;

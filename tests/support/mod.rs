@@ -75,12 +75,8 @@ impl Drop for Watchdog {
 
 /// The settings of the tests: 8 threads or 1 reactor, whatever the environment says.
 pub fn config(backend: Backend, change: impl FnOnce(&mut Overrides)) -> Config {
-    let mut overrides = Overrides {
-        backend: Some(backend),
-        num_threads: Some(8),
-        num_reactors: Some(1),
-        ..Overrides::default()
-    };
+    let mut overrides =
+        Overrides { backend: Some(backend), num_threads: Some(8), num_reactors: Some(1), ..Overrides::default() };
     change(&mut overrides);
     Config::resolve(&overrides, &|_| None).expect("settings")
 }
@@ -257,12 +253,7 @@ pub fn start_with(object: &Arc<Object>, offset: u64, len: usize, options: &ReadO
 }
 
 /// [`start_with`], or why it was not accepted. The completion is not called then, which is checked.
-pub fn try_start(
-    object: &Arc<Object>,
-    offset: u64,
-    len: usize,
-    options: &ReadOptions,
-) -> Result<Reading, Error> {
+pub fn try_start(object: &Arc<Object>, offset: u64, len: usize, options: &ReadOptions) -> Result<Reading, Error> {
     let mut buffer = Guarded::new(len);
     let (sender, outcome) = channel();
     let calls = Arc::new(AtomicUsize::new(0));
