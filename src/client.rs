@@ -228,14 +228,14 @@ impl OpOwner for Client {
         self.callbacks.run(job);
     }
 
-    fn op_starts_completion(&self) {
-        stats::add(&self.stats.ops_finished, 1);
-    }
-
-    fn op_finished(&self, cancelled: bool) {
+    fn op_starts_completion(&self, cancelled: bool) {
         if cancelled {
             stats::add(&self.stats.ops_cancelled, 1);
         }
+        stats::add(&self.stats.ops_finished, 1);
+    }
+
+    fn op_finished(&self) {
         let mut gate = self.gate.lock();
         gate.running -= 1;
         if gate.running == 0 {

@@ -30,10 +30,10 @@ pub trait OpOwner: Send + Sync {
     fn cancel_requested(&self);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
-    /// The completion is about to be called.
-    fn op_starts_completion(&self);
+    /// The completion is about to be called; `cancelled`: with CANCELLED.
+    fn op_starts_completion(&self, cancelled: bool);
     /// The completion has returned.
-    fn op_finished(&self, cancelled: bool);
+    fn op_finished(&self);
 }
 
 thread_local! {
@@ -180,7 +180,7 @@ impl Operation {
             offset: self.offset.load(Ordering::Relaxed),
         };
         if let Some(owner) = &owner {
-            owner.op_starts_completion();
+            owner.op_starts_completion(error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled));
         }
         if let Some(completion) = completion {
             call_host(|| completion(&result));
@@ -188,7 +188,7 @@ impl Operation {
         self.outcome.lock().returned = true;
         self.returned.notify_all();
         if let Some(owner) = owner {
-            owner.op_finished(error.is_some_and(|error| error.kind() == ErrorKind::Cancelled));
+            owner.op_finished();
         }
     }
 

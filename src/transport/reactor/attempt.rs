@@ -325,8 +325,8 @@ impl Attempt {
         }
         match self.abort.take() {
             Some(Abort::Fatal(error)) => return self.fail(error),
-            Some(Abort::Retry(error)) => return self.retry(error, policy, None, chance),
-            Some(Abort::Enough) => {}
+            Some(Abort::Retry(error)) if !self.explained() => return self.retry(error, policy, None, chance),
+            Some(Abort::Retry(_) | Abort::Enough) => {}
             None if finished.code != 0 && !self.explained() => return self.broken(finished, policy, chance),
             None => {}
         }
