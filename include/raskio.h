@@ -364,15 +364,15 @@ typedef struct raskio_stats {
 } raskio_stats;
 
 /**
- * Makes a client. Its threads start with its first operation. Does no network I/O and does not wait for any.
- * Any thread, callbacks included.
+ * Makes a client and starts its threads. Does no network I/O. Any thread, callbacks included.
  *
  * options: NULL for the environment's settings and the defaults.
  * client_out: receives the client, which must eventually be given to raskio_client_release.
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
  *
  * INVALID_ARGUMENT: an option or a variable has a bad value; the message names it, its value and what is allowed.
- * UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed.
+ * UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed. IO: the system has
+ * no threads or files left.
  */
 RASKIO_EXPORT raskio_status raskio_client_new(
     const raskio_client_options *options, raskio_client **client_out, raskio_error **error_out) RASKIO_NOEXCEPT;

@@ -118,6 +118,7 @@ int main() {
   } catch (const raskio::error &error) {
     CHECK_STATUS(error.status(), RASKIO_ERR_INVALID_ARGUMENT);
   }
+  raskio::client::process_default().shut_down();
   CHECK(std::strcmp(raskio::version(), raskio_version()) == 0);
   buffer_free(buffer);
   return CHECK_DONE();

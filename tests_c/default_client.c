@@ -12,6 +12,7 @@ int main(void) {
   pthread_t threads[THREADS];
   raskio_client *clients[THREADS], *again = NULL;
   raskio_error *error = NULL;
+  raskio_object *object = NULL;
   raskio_stats stats;
   server_url();
 
@@ -36,6 +37,13 @@ int main(void) {
   CHECK_EQ(stats.ops_started, 1);
   CHECK_EQ(stats.requests_started, 2);
   check_works(again, "the default client again");
+
+  /* Shut down, it stays so: there is no second one. */
+  REQUIRE_OK(raskio_client_shut_down(again, 20000, &error), error);
+  raskio_client_release(again);
+  REQUIRE_OK(raskio_client_default(&again, &error), error);
+  CHECK(again == clients[0]);
+  CHECK_ERROR(raskio_object_open(again, url_of("small"), NULL, &object, &error), RASKIO_ERR_SHUT_DOWN, error, NULL);
   raskio_client_release(again);
   return CHECK_DONE();
 }

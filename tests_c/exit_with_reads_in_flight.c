@@ -32,7 +32,9 @@ static int run(const char *way, uint32_t backend) {
   raskio_object *stuck = open_object(client, "medium?stall_after=1000");
   raskio_object *busy = open_object(client, "large?rate=2000000");
   pthread_t thread;
-  for (int i = 0; i < READS; i++) {
+  /* The read whose callback exits must find a free thread. */
+  int reads = strcmp(way, "callback") == 0 ? 4 : READS;
+  for (int i = 0; i < reads; i++) {
     size_t size = i % 2 == 0 ? 5000 : MEDIUM;
     buffers[i] = buffer_new(size);
     CHECK_STATUS(raskio_read(i % 2 == 0 ? stuck : busy, 0, buffers[i], size, NULL, ignore, NULL, NULL, NULL), RASKIO_OK);

@@ -27,16 +27,16 @@
 /* As CHECK_STATUS with the error's message, and frees the error. `text`: what the message must contain, or NULL. */
 #define CHECK_ERROR(actual, expected, error, text)                             \
   do {                                                                         \
-    raskio_status check_a = (actual), check_e = (expected);                    \
-    const char *check_m = raskio_error_message(error);                         \
-    const char *check_t = (text);                                              \
-    if (check_a != check_e)                                                    \
+    raskio_status error_a = (actual), error_e = (expected);                    \
+    const char *error_m = raskio_error_message(error);                         \
+    const char *error_t = (text);                                              \
+    if (error_a != error_e)                                                    \
       CHECK_FAILED("%s is %s (%s), expected %s", #actual,                      \
-                   raskio_status_name(check_a), check_m,                       \
-                   raskio_status_name(check_e));                               \
-    if (check_e != RASKIO_OK) CHECK_EQ(raskio_error_status(error), check_e);   \
-    if (check_t != NULL && strstr(check_m, check_t) == NULL)                   \
-      CHECK_FAILED("\"%s\" does not contain \"%s\"", check_m, check_t);        \
+                   raskio_status_name(error_a), error_m,                       \
+                   raskio_status_name(error_e));                               \
+    if (error_e != RASKIO_OK) CHECK_EQ(raskio_error_status(error), error_e);   \
+    if (error_t != NULL && strstr(error_m, error_t) == NULL)                   \
+      CHECK_FAILED("\"%s\" does not contain \"%s\"", error_m, error_t);        \
     raskio_error_free(error);                                                  \
     error = NULL;                                                              \
   } while (0)

@@ -226,5 +226,10 @@ pub(super) unsafe fn start(pending: Pending, op_out: *mut *mut raskio_op) {
         // SAFETY: not NULL; promised by the caller.
         unsafe { op_out.write(op) };
     }
-    pending.submit();
+    // Accepted is accepted: what a panic leaves of the requests ends as INTERNAL through the callback, so the call itself
+    // has not failed.
+    value((), || {
+        pending.submit();
+        Ok(())
+    });
 }
