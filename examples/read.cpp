@@ -1,5 +1,6 @@
 // Reads a whole object in four parts at once, each a std::future: read_cpp URL [CRC32]
 #include "crc32.h"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,7 +17,7 @@ int main(int argc, char **argv) try {
   options.backend = RASKIO_BACKEND_MULTI_POLL;
   raskio::client client(options);
   raskio::object object = client.open(argv[1]);
-  std::vector<unsigned char> data(object.stat());
+  std::vector<unsigned char> data(object.stat_sync());
 
   const std::size_t part = data.size() / 4 + 1;
   std::vector<std::future<std::size_t>> parts;

@@ -16,7 +16,7 @@ map "$("${RUSTC:-rustc}" --print sysroot)" /rust
 map "$cargo_home" /cargo
 map "$cargo_home/registry/src" /cargo
 map "$root" /raskio
-map "${CARGO_TARGET_DIR:-}" /target
+map "${CARGO_TARGET_DIR:-$root/target}" /target
 unset RUSTFLAGS
 CARGO_ENCODED_RUSTFLAGS=$flags
 export CARGO_ENCODED_RUSTFLAGS

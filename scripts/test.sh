@@ -2,7 +2,7 @@
 # Runs the stages named on the command line, or all of them, and says how long each took. The last line counts.
 # What a stage prints goes to build/logs/STAGE.log; the end of it is shown if the stage fails (V=1 shows everything).
 . "$(dirname "$0")/common.sh"
-all=(style rules rust header loom install library c headers consumers readme python nginx valgrind system licences)
+all=(style rules rust header loom install library c headers consumers readme python nginx valgrind system msrv licences)
 stages=("$@")
 [ $# -gt 0 ] || stages=("${all[@]}")
 for stage in "${stages[@]}"; do
@@ -52,7 +52,8 @@ for stage in "${stages[@]}"; do
     *)
       printf '%-10s FAILED  %9s\n' "$stage" "$took"
       broken+=("$stage")
-      say "---- the end of build/logs/$stage.log"
+      say "---- the first errors and the end of build/logs/$stage.log"
+      head -n -60 "$log" | grep -m 10 -E '^(error|fault|FAIL|rule broken)|: error:|\*\*\*Failed|panicked at' || true
       tail -n 60 "$log"
       say "----"
       # Everything after it works on the installed package, and an older one would prove nothing.
