@@ -1,0 +1,187 @@
+/* What the machine allows: keep-alive connections, epoll, and recv straight into the destination.
+ *
+ * No HTTP library, no TLS, no retry: the reference for throughput and for CPU per byte. Each thread drives its own
+ * connections, one request in flight on each. */
+#define _GNU_SOURCE
+#include "../bench.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HEAD_MAX = 4096 };
+
+struct connection {
+    int fd, in_head;
+    size_t at, left; /* where in the destination, how much is missing; left == 0: idle */
+    char head[HEAD_MAX];
+};
+
+struct worker {
+    pthread_t thread;
+    int epoll, count;
+    struct connection *connections;
+};
+
+static struct job job;
+static unsigned char *destination;
+static struct sockaddr_in server;
+static char path[512], host[128];
+static atomic_size_t next_range, bytes_done;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "rawlimit: %s: %s\n", what, errno ? strerror(errno) : "unexpected answer");
+    exit(1);
+}
+
+/* http://1.2.3.4:port/path and nothing else. */
+static void parse_url(const char *url)
+{
+    char address[64];
+    int port, used = 0;
+    if (sscanf(url, "http://%63[0-9.]:%d%n", address, &port, &used) != 2 || url[used] != '/' ||
+        inet_pton(AF_INET, address, &server.sin_addr) != 1) {
+        fprintf(stderr, "rawlimit: URL is \"%s\"; it must be http://IPV4:PORT/PATH\n", url);
+        exit(2);
+    }
+    server.sin_family = AF_INET;
+    server.sin_port = htons((uint16_t)port);
+    snprintf(path, sizeof path, "%s", url + used);
+    snprintf(host, sizeof host, "%s:%d", address, port);
+}
+
+static void connect_to_server(struct worker *worker, struct connection *connection)
+{
+    int on = 1;
+    connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connection->fd < 0 || connect(connection->fd, (struct sockaddr *)&server, sizeof server))
+        fail("connect");
+    setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    fcntl(connection->fd, F_SETFL, O_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
+    if (epoll_ctl(worker->epoll, EPOLL_CTL_ADD, connection->fd, &event))
+        fail("epoll_ctl");
+}
+
+static void send_next(struct connection *connection)
+{
+    size_t range = atomic_fetch_add(&next_range, 1);
+    if (range >= job_requests(&job)) {
+        connection->left = 0;
+        return;
+    }
+    char request[1024];
+    size_t first = range * job.stride;
+    connection->at = range * job.request;
+    connection->left = job_length(&job, range);
+    connection->in_head = 1;
+    int size = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s\r\nRange: bytes=%zu-%zu\r\n\r\n", path,
+                        host, first, first + connection->left - 1);
+    if (write(connection->fd, request, (size_t)size) != size)
+        fail("write");
+}
+
+/* Looks at the head without taking it; takes it once it is whole. False: not yet. */
+static int take_head(struct connection *connection)
+{
+    ssize_t size = recv(connection->fd, connection->head, HEAD_MAX - 1, MSG_PEEK);
+    if (size < 0 && errno == EAGAIN)
+        return 0;
+    errno = size < 0 ? errno : 0;
+    if (size <= 0)
+        fail("the server closed the connection");
+    connection->head[size] = 0;
+    char *end = strstr(connection->head, "\r\n\r\n");
+    if (!end)
+        return 0;
+    if (strncmp(connection->head, "HTTP/1.1 206", 12))
+        fail("the status is not 206");
+    recv(connection->fd, connection->head, (size_t)(end + 4 - connection->head), 0);
+    connection->in_head = 0;
+    return 1;
+}
+
+static void receive(struct connection *connection)
+{
+    if (!connection->left || (connection->in_head && !take_head(connection)))
+        return;
+    ssize_t size = recv(connection->fd, destination + connection->at, connection->left, 0);
+    if (size < 0 && errno == EAGAIN)
+        return;
+    errno = size < 0 ? errno : 0;
+    if (size <= 0)
+        fail("recv");
+    connection->at += (size_t)size;
+    connection->left -= (size_t)size;
+    if (!connection->left)
+        send_next(connection);
+    atomic_fetch_add(&bytes_done, (size_t)size);
+}
+
+static void *run(void *argument)
+{
+    struct worker *worker = argument;
+    for (int i = 0; i < worker->count; i++)
+        send_next(&worker->connections[i]);
+    for (;;) {
+        int busy = 0;
+        for (int i = 0; i < worker->count && !busy; i++)
+            busy = worker->connections[i].left != 0;
+        if (!busy)
+            return NULL;
+        struct epoll_event events[64];
+        int count = epoll_wait(worker->epoll, events, 64, -1);
+        for (int i = 0; i < count; i++)
+            receive(events[i].data.ptr);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 8) {
+        fprintf(stderr, "usage: rawlimit URL TOTAL REQUEST STRIDE REPS CONNECTIONS THREADS\n");
+        return 2;
+    }
+    job = parse_job(argv);
+    int connections = (int)parse_number(argv[6], "CONNECTIONS"), threads = (int)parse_number(argv[7], "THREADS");
+    if (threads < 1 || connections < threads) {
+        fprintf(stderr, "THREADS must be at least 1, CONNECTIONS at least THREADS\n");
+        return 2;
+    }
+    parse_url(job.url);
+    destination = make_destination(&job);
+    struct worker *workers = calloc((size_t)threads, sizeof *workers);
+    for (int t = 0; t < threads; t++) {
+        workers[t].epoll = epoll_create1(EPOLL_CLOEXEC);
+        workers[t].count = connections / threads + (t < connections % threads);
+        workers[t].connections = calloc((size_t)workers[t].count, sizeof *workers[t].connections);
+        for (int i = 0; i < workers[t].count; i++)
+            connect_to_server(&workers[t], &workers[t].connections[i]);
+    }
+    for (int rep = 0; rep < job.reps; rep++) {
+        memset(destination, 1, job.total);
+        atomic_store(&next_range, 0);
+        atomic_store(&bytes_done, 0);
+        double cpu = cpu_seconds(), start = wall_seconds();
+        /* One thread: the main one, as there is nothing to hand over. */
+        for (int t = 1; t < threads; t++)
+            pthread_create(&workers[t].thread, NULL, run, &workers[t]);
+        run(&workers[0]);
+        for (int t = 1; t < threads; t++)
+            pthread_join(workers[t].thread, NULL);
+        double seconds = wall_seconds() - start;
+        cpu = cpu_seconds() - cpu;
+        if (atomic_load(&bytes_done) != job.total)
+            fail("bytes are missing");
+        report("raw", &job, seconds, cpu, destination, "");
+    }
+    return 0;
+}
