@@ -133,10 +133,10 @@ impl OpOwner for Owner {
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
         job();
     }
-    fn op_starts_completion(&self) {
+    fn op_starts_completion(&self, _: bool) {
         self.completed.fetch_add(1, SeqCst);
     }
-    fn op_finished(&self, _: bool) {
+    fn op_finished(&self) {
         self.finished.fetch_add(1, SeqCst);
     }
 }
