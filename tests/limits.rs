@@ -139,6 +139,23 @@ fn five_thousand_requests_are_in_flight_on_one_reactor() {
     assert_eq!((server.requests(), server.max_in_flight()), (WANTED as u64, WANTED as u64));
 }
 
+/// What select() cannot do: the host of a data loader may well have thousands of files open.
+#[test]
+fn file_descriptors_above_1024_are_as_good_as_any() {
+    for_both_backends(|backend| {
+        raise_open_file_limit();
+        let files: Vec<std::fs::File> = (0..1100).map(|_| std::fs::File::open("/dev/null").expect("a file")).collect();
+        assert!(files.last().is_some_and(|file| std::os::fd::AsRawFd::as_raw_fd(file) > 1024));
+        let (server, client) =
+            (server_of(1 << 20), TestClient::with(backend, |options| options.max_attempts = Some(1)));
+        let object = client.open(&server.url("/data"));
+        for _ in 0..3 {
+            start_with(&object, 0, 1 << 20, &tasks_of(100_000)).succeeds();
+        }
+        assert_eq!(server.requests(), 33);
+    });
+}
+
 #[test]
 fn a_budget_above_the_open_file_limit_is_cut_and_said_so() {
     const NAME: &str = "a_budget_above_the_open_file_limit_is_cut_and_said_so";
