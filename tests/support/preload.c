@@ -1,0 +1,30 @@
+/* Preloaded by the tests of name look-ups: answers for "raskio.test" with 127.0.0.1 and for "hang.raskio.test" not for
+ * 30 s, and counts the look-ups of both. Build: cc -shared -fPIC -o preload.so preload.c -ldl */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_int lookups;
+
+int raskio_test_lookups(void);
+int raskio_test_lookups(void) { return atomic_load(&lookups); }
+
+typedef int (*getaddrinfo_fn)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+  getaddrinfo_fn real = (getaddrinfo_fn)dlsym(RTLD_NEXT, "getaddrinfo");
+  if (node && strcmp(node, "raskio.test") == 0) {
+    atomic_fetch_add(&lookups, 1);
+    usleep(50 * 1000); /* as long as a real one, so that requests do wait for it */
+    return real("127.0.0.1", service, hints, found);
+  }
+  if (node && strcmp(node, "hang.raskio.test") == 0) {
+    atomic_fetch_add(&lookups, 1);
+    sleep(30);
+    return EAI_AGAIN;
+  }
+  return real(node, service, hints, found);
+}
