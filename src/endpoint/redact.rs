@@ -41,20 +41,35 @@ pub fn url(text: &str) -> String {
         Some((before, query)) => (before, Some(query)),
         None => (text, None),
     };
-    let mut shown = match before.split_once("://") {
-        Some((scheme, rest)) => {
-            let host_end = rest.find('/').unwrap_or(rest.len());
-            let host_start = rest[..host_end].rfind('@').map_or(0, |at| at + 1);
-            format!("{scheme}://{}", &rest[host_start..])
+    let (scheme, rest) = before.split_at(authority_start(before));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let mut shown = scheme.to_owned();
+    match (authority.rfind('@'), authority.split_once(':')) {
+        (Some(at), _) => shown.extend([&authority[at + 1..], path]),
+        // No port: a password with a character that should have been encoded, which ended the host too early.
+        (None, Some((host, port))) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            shown.extend([host, ":...", path.rfind('@').map_or(path, |at| &path[at..])]);
         }
-        None => before.to_owned(),
-    };
+        (None, _) => shown.extend([authority, path]),
+    }
     if let Some(query) = query {
         shown.push('?');
         let parts: Vec<String> = query.split('&').map(query_part).collect();
         shown.push_str(&parts.join("&"));
     }
     printable(&shown, 300)
+}
+
+/// Where host and port begin, with what stands before them: behind `scheme://` (libcurl takes one to three slashes), behind
+/// the `//` of a redirect that keeps its scheme, or at the start of a text that has neither.
+fn authority_start(text: &str) -> usize {
+    let scheme = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
+    let slashes = |at: usize| text[at..].bytes().take_while(|byte| *byte == b'/').count();
+    match text[scheme..].starts_with(":/") {
+        true => scheme + 1 + slashes(scheme + 1),
+        false if text.starts_with("//") => slashes(0),
+        false => 0,
+    }
 }
 
 fn query_part(part: &str) -> String {
@@ -115,7 +130,19 @@ mod tests {
             ("http://h/webhdfs/v1/x?op=OPEN&delegation=s3cr3t", "http://h/webhdfs/v1/x?op=OPEN&delegation=..."),
             ("http://h/a@b", "http://h/a@b"),
             ("http://u:p@ss@h/", "http://h/"),
-            ("u:p@h/x\ny", "u:p@h/x\\ny"),
+            ("u:p@h/x\ny", "h/x\\ny"),
+            ("//u:p@h:1/x", "//h:1/x"),
+            ("http:/u:p@h/x", "http:/h/x"),
+            ("http:///u:p@h/x", "http:///h/x"),
+            ("http://u:p/w@h:1/x", "http://u:...@h:1/x"),
+            ("http://u:p#w@h/x", "http://u:..."),
+            ("http://u:p?w@h/x", "http://u:...?..."),
+            ("http://h:port/x", "http://h:.../x"),
+            ("http://[::1]:80/x", "http://[::1]:80/x"),
+            ("/x@y/z:w", "/x@y/z:w"),
+            ("x/y@z", "x/y@z"),
+            ("h:80", "h:80"),
+            ("", ""),
         ] {
             assert_eq!(url(text), want);
         }
