@@ -371,8 +371,8 @@ typedef struct raskio_stats {
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
  *
  * INVALID_ARGUMENT: an option or a variable has a bad value; the message names it, its value and what is allowed.
- * UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed. IO: the system has
- * no threads or files left.
+ * UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed. IO: the system
+ * has no threads or files left.
  */
 RASKIO_EXPORT raskio_status raskio_client_new(
     const raskio_client_options *options, raskio_client **client_out, raskio_error **error_out) RASKIO_NOEXCEPT;
@@ -552,7 +552,7 @@ RASKIO_EXPORT void raskio_op_release(raskio_op *op) RASKIO_NOEXCEPT;
 #define RASKIO_ENDPOINT_HTTP         1u /**< http:// or https://. */
 #define RASKIO_ENDPOINT_S3           2u /**< S3, signed. Not in this version. */
 #define RASKIO_ENDPOINT_S3_PUBLIC    3u /**< S3 without credentials. Not in this version. */
-#define RASKIO_ENDPOINT_S3_PRESIGNED 4u /**< A presigned S3 URL. */
+#define RASKIO_ENDPOINT_S3_PRESIGNED 4u /**< A presigned S3 URL. Not in this version: HTTP takes it. */
 #define RASKIO_ENDPOINT_WEBHDFS      5u /**< WebHDFS. Not in this version. */
 #define RASKIO_ENDPOINT_FILE         6u /**< A local file. Not in this version. */
 
@@ -662,8 +662,8 @@ RASKIO_EXPORT void raskio_object_release(raskio_object *object) RASKIO_NOEXCEPT;
  *   raskio_op_release.
  * error_out: may be NULL; as for raskio_object_open.
  *
- * At the call: INVALID_ARGUMENT, UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every other status too; RANGE or
- * HTTP when the server tells no size.
+ * At the call: INVALID_ARGUMENT, UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every other status too; RANGE when
+ * the server does not tell the size.
  */
 RASKIO_EXPORT raskio_status raskio_object_stat(
     raskio_object *object, const raskio_read_options *options, raskio_done_fn done, void *user_data, raskio_op **op_out,
@@ -878,7 +878,9 @@ typedef struct raskio_api {
   uint32_t abi_minor;
   const char *(*version)(void);
   uint32_t (*abi_version)(void);
-  raskio_status (*client_new)(const raskio_client_options *options, raskio_client **client_out, raskio_error **error_out);
+  raskio_status (*client_new)(const raskio_client_options *options,
+                              raskio_client **client_out,
+                              raskio_error **error_out);
   raskio_status (*client_default)(raskio_client **client_out, raskio_error **error_out);
   raskio_client *(*client_acquire)(raskio_client *client);
   void (*client_release)(raskio_client *client);

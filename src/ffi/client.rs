@@ -190,8 +190,8 @@ unsafe impl Versioned for raskio_stats {
 /// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
 ///
 /// INVALID_ARGUMENT: an option or a variable has a bad value; the message names it, its value and what is allowed.
-/// UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed. IO: the system has
-/// no threads or files left.
+/// UNSUPPORTED: an option that this version does not have; or the libcurl in use lacks what is needed. IO: the system
+/// has no threads or files left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_client_new(
     options: *const raskio_client_options,

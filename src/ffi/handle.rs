@@ -33,6 +33,14 @@ pub struct raskio_error {
 }
 
 /// A handle type of the C API and the value behind it: `*mut Self` is an `Arc<Self::Inner>` given away.
+///
+/// Each is a type of its own, and its value follows from it, so that handles cannot be mixed up:
+///
+/// ```compile_fail,E0308
+/// use raskio::ffi::{client::raskio_client_release, object::raskio_object};
+/// let object: *mut raskio_object = std::ptr::null_mut();
+/// unsafe { raskio_client_release(object) };
+/// ```
 pub(super) trait Handle {
     /// What the handle stands for.
     type Inner: Send + Sync;

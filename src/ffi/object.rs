@@ -23,7 +23,7 @@ pub const RASKIO_ENDPOINT_HTTP: u32 = 1;
 pub const RASKIO_ENDPOINT_S3: u32 = 2;
 /// S3 without credentials. Not in this version.
 pub const RASKIO_ENDPOINT_S3_PUBLIC: u32 = 3;
-/// A presigned S3 URL.
+/// A presigned S3 URL. Not in this version: HTTP takes it.
 pub const RASKIO_ENDPOINT_S3_PRESIGNED: u32 = 4;
 /// WebHDFS. Not in this version.
 pub const RASKIO_ENDPOINT_WEBHDFS: u32 = 5;
@@ -172,8 +172,8 @@ pub unsafe extern "C" fn raskio_object_release(object: *mut raskio_object) {
 ///   raskio_op_release.
 /// error_out: may be NULL; as for raskio_object_open.
 ///
-/// At the call: INVALID_ARGUMENT, UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every other status too; RANGE or
-/// HTTP when the server tells no size.
+/// At the call: INVALID_ARGUMENT, UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every other status too; RANGE when
+/// the server does not tell the size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_object_stat(
     object: *mut raskio_object,

@@ -4,44 +4,46 @@
 //! do not know as a failure. What the server, the system and libcurl report becomes a status by this table; HTTP
 //! status and errno stay readable in the error object. "HTTP" means a status that is not the one asked for.
 //!
-//!     HTTP     401 403                            RASKIO_ERR_PERMISSION_DENIED
-//!     HTTP     404 410                            RASKIO_ERR_NOT_FOUND
-//!     HTTP     408                                RASKIO_ERR_TIMED_OUT
-//!     HTTP     412                                RASKIO_ERR_OBJECT_CHANGED
-//!     HTTP     416                                RASKIO_ERR_RANGE
-//!     HTTP     429 500-599                        RASKIO_ERR_UNAVAILABLE
-//!     HTTP     other                              RASKIO_ERR_HTTP
-//!     errno    ENOENT ENOTDIR                     RASKIO_ERR_NOT_FOUND
-//!     errno    EACCES EPERM EROFS                 RASKIO_ERR_PERMISSION_DENIED
-//!     errno    ENOMEM                             RASKIO_ERR_OUT_OF_MEMORY
-//!     errno    ETIMEDOUT                          RASKIO_ERR_TIMED_OUT
-//!     errno    ECONNREFUSED ECONNRESET            RASKIO_ERR_CONNECTION
-//!     errno    ECONNABORTED EPIPE EHOSTUNREACH    RASKIO_ERR_CONNECTION
-//!     errno    ENETUNREACH ENETDOWN               RASKIO_ERR_CONNECTION
-//!     errno    EINVAL EISDIR ENAMETOOLONG         RASKIO_ERR_INVALID_ARGUMENT
-//!     errno    ENOSYS EOPNOTSUPP                  RASKIO_ERR_UNSUPPORTED
-//!     errno    other                              RASKIO_ERR_IO
-//!     CURLcode UNSUPPORTED_PROTOCOL NOT_BUILT_IN  RASKIO_ERR_UNSUPPORTED
-//!     CURLcode URL_MALFORMAT                      RASKIO_ERR_INVALID_ARGUMENT
-//!     CURLcode COULDNT_RESOLVE_PROXY              RASKIO_ERR_CONNECTION
-//!     CURLcode COULDNT_RESOLVE_HOST               RASKIO_ERR_CONNECTION
-//!     CURLcode COULDNT_CONNECT WEIRD_SERVER_REPLY RASKIO_ERR_CONNECTION
-//!     CURLcode PARTIAL_FILE GOT_NOTHING           RASKIO_ERR_CONNECTION
-//!     CURLcode SEND_ERROR RECV_ERROR PROXY        RASKIO_ERR_CONNECTION
-//!     CURLcode OUT_OF_MEMORY                      RASKIO_ERR_OUT_OF_MEMORY
-//!     CURLcode OPERATION_TIMEDOUT                 RASKIO_ERR_TIMED_OUT
-//!     CURLcode SSL_CONNECT_ERROR SSL_CIPHER       RASKIO_ERR_TLS
-//!     CURLcode SSL_ENGINE_NOTFOUND                RASKIO_ERR_TLS
-//!     CURLcode SSL_ENGINE_SETFAILED               RASKIO_ERR_TLS
-//!     CURLcode SSL_ENGINE_INITFAILED              RASKIO_ERR_TLS
-//!     CURLcode SSL_CERTPROBLEM SSL_CLIENTCERT     RASKIO_ERR_TLS
-//!     CURLcode PEER_FAILED_VERIFICATION           RASKIO_ERR_TLS
-//!     CURLcode USE_SSL_FAILED SSL_CACERT_BADFILE  RASKIO_ERR_TLS
-//!     CURLcode SSL_SHUTDOWN_FAILED                RASKIO_ERR_TLS
-//!     CURLcode SSL_CRL_BADFILE SSL_ISSUER_ERROR   RASKIO_ERR_TLS
-//!     CURLcode SSL_PINNEDPUBKEYNOTMATCH           RASKIO_ERR_TLS
-//!     CURLcode SSL_INVALIDCERTSTATUS              RASKIO_ERR_TLS
-//!     CURLcode other                              RASKIO_ERR_IO
+//! ```text
+//! HTTP     401 403                            RASKIO_ERR_PERMISSION_DENIED
+//! HTTP     404 410                            RASKIO_ERR_NOT_FOUND
+//! HTTP     408                                RASKIO_ERR_TIMED_OUT
+//! HTTP     412                                RASKIO_ERR_OBJECT_CHANGED
+//! HTTP     416                                RASKIO_ERR_RANGE
+//! HTTP     429 500-599                        RASKIO_ERR_UNAVAILABLE
+//! HTTP     other                              RASKIO_ERR_HTTP
+//! errno    ENOENT ENOTDIR                     RASKIO_ERR_NOT_FOUND
+//! errno    EACCES EPERM EROFS                 RASKIO_ERR_PERMISSION_DENIED
+//! errno    ENOMEM                             RASKIO_ERR_OUT_OF_MEMORY
+//! errno    ETIMEDOUT                          RASKIO_ERR_TIMED_OUT
+//! errno    ECONNREFUSED ECONNRESET            RASKIO_ERR_CONNECTION
+//! errno    ECONNABORTED EPIPE EHOSTUNREACH    RASKIO_ERR_CONNECTION
+//! errno    ENETUNREACH ENETDOWN               RASKIO_ERR_CONNECTION
+//! errno    EINVAL EISDIR ENAMETOOLONG         RASKIO_ERR_INVALID_ARGUMENT
+//! errno    ENOSYS EOPNOTSUPP                  RASKIO_ERR_UNSUPPORTED
+//! errno    other                              RASKIO_ERR_IO
+//! CURLcode UNSUPPORTED_PROTOCOL NOT_BUILT_IN  RASKIO_ERR_UNSUPPORTED
+//! CURLcode URL_MALFORMAT                      RASKIO_ERR_INVALID_ARGUMENT
+//! CURLcode COULDNT_RESOLVE_PROXY              RASKIO_ERR_CONNECTION
+//! CURLcode COULDNT_RESOLVE_HOST               RASKIO_ERR_CONNECTION
+//! CURLcode COULDNT_CONNECT WEIRD_SERVER_REPLY RASKIO_ERR_CONNECTION
+//! CURLcode PARTIAL_FILE GOT_NOTHING           RASKIO_ERR_CONNECTION
+//! CURLcode SEND_ERROR RECV_ERROR PROXY        RASKIO_ERR_CONNECTION
+//! CURLcode OUT_OF_MEMORY                      RASKIO_ERR_OUT_OF_MEMORY
+//! CURLcode OPERATION_TIMEDOUT                 RASKIO_ERR_TIMED_OUT
+//! CURLcode SSL_CONNECT_ERROR SSL_CIPHER       RASKIO_ERR_TLS
+//! CURLcode SSL_ENGINE_NOTFOUND                RASKIO_ERR_TLS
+//! CURLcode SSL_ENGINE_SETFAILED               RASKIO_ERR_TLS
+//! CURLcode SSL_ENGINE_INITFAILED              RASKIO_ERR_TLS
+//! CURLcode SSL_CERTPROBLEM SSL_CLIENTCERT     RASKIO_ERR_TLS
+//! CURLcode PEER_FAILED_VERIFICATION           RASKIO_ERR_TLS
+//! CURLcode USE_SSL_FAILED SSL_CACERT_BADFILE  RASKIO_ERR_TLS
+//! CURLcode SSL_SHUTDOWN_FAILED                RASKIO_ERR_TLS
+//! CURLcode SSL_CRL_BADFILE SSL_ISSUER_ERROR   RASKIO_ERR_TLS
+//! CURLcode SSL_PINNEDPUBKEYNOTMATCH           RASKIO_ERR_TLS
+//! CURLcode SSL_INVALIDCERTSTATUS              RASKIO_ERR_TLS
+//! CURLcode other                              RASKIO_ERR_IO
+//! ```
 
 use crate::error::ErrorKind;
 use std::ffi::{CStr, c_char};

@@ -3,10 +3,12 @@
 //! A program that does not link RaskIO opens libraskio.so.0, asks dlsym for "raskio_get_api", and calls through the
 //! table.
 //!
-//!     void* library = dlopen("libraskio.so.0", RTLD_NOW | RTLD_LOCAL);
-//!     raskio_get_api_fn get_api = (raskio_get_api_fn)dlsym(library, "raskio_get_api");
-//!     const raskio_api* api = get_api ? get_api(RASKIO_ABI_MAJOR) : NULL;
-//!     if (api && RASKIO_API_HAS(api, read)) { api->read(...); }
+//! ```c
+//! void* library = dlopen("libraskio.so.0", RTLD_NOW | RTLD_LOCAL);
+//! raskio_get_api_fn get_api = (raskio_get_api_fn)dlsym(library, "raskio_get_api");
+//! const raskio_api* api = get_api ? get_api(RASKIO_ABI_MAJOR) : NULL;
+//! if (api && RASKIO_API_HAS(api, read)) { api->read(...); }
+//! ```
 
 use super::client::{raskio_client, raskio_client_options, raskio_stats};
 use super::error::raskio_error;

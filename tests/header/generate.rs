@@ -43,8 +43,13 @@ fn banner(source: &str) -> String {
     let mut lines = source.lines().map_while(|line| line.strip_prefix("//!"));
     let title = lines.next().expect("each file begins with its title").trim();
     let mut out = format!("/* ---- {title} {} *\n", "-".repeat(WIDTH - title.len() - 11));
+    let mut code = false;
     for line in lines {
-        let _ = writeln!(out, " *{line}");
+        if line.trim_start().starts_with("```") {
+            code = !code;
+        } else {
+            let _ = writeln!(out, " *{}{line}", if code { "    " } else { "" });
+        }
     }
     out.truncate(out.trim_end().len());
     out.push_str(" */\n");
