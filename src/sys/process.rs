@@ -2,11 +2,10 @@
 
 use super::fault::{self, Point};
 use crate::error::{Error, Result};
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
-static INSTALL: Once = Once::new();
+static WATCHED: AtomicBool = AtomicBool::new(false);
 /// Forks that are under way: between the prepare handler and the parent's or child's.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 /// [`once_before_forks`]: 0 not yet, 1 running, 2 done.
@@ -40,12 +39,15 @@ pub fn generation() -> u64 {
 /// # Errors
 /// OUT_OF_MEMORY when the C library cannot store the handlers.
 pub fn watch_forks() -> Result<()> {
-    let mut outcome = 0;
-    INSTALL.call_once(|| {
-        // SAFETY: the handlers only touch static atomics, and the library is linked `-z nodelete`, so their code stays.
-        outcome = unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-    });
+    // No `Once`: a fork in the middle of one would leave it running for ever in the child. Whoever comes second while
+    // the first registers goes on; only a fork in that very moment is not counted.
+    if WATCHED.swap(true, SeqCst) {
+        return Ok(());
+    }
+    // SAFETY: the handlers only touch static atomics, and the library is linked `-z nodelete`, so their code stays.
+    let outcome = unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     if outcome != 0 {
+        WATCHED.store(false, SeqCst);
         return Err(Error::os("registering the fork handlers", &std::io::Error::from_raw_os_error(outcome)));
     }
     Ok(())
