@@ -122,7 +122,9 @@ fn a_shutdown_may_be_asked_for_again_and_by_many() {
         server.script("/data", [Reply::never()]);
         let calls = Arc::new(AtomicUsize::new(0));
         let of_client = calls.clone();
-        let count = Box::new(move || drop(of_client.fetch_add(1, Ordering::SeqCst)));
+        let count = Box::new(move || {
+            of_client.fetch_add(1, Ordering::SeqCst);
+        });
         let client = TestClient::build(config(backend, |_| {}), Some(count));
         let object = client.open(&server.url("/data"));
         let mut reads: Vec<_> = (0..100).map(|_| start(&object, 0, 100)).collect();
