@@ -6,6 +6,7 @@ prefix=$build/prefix
 target=${CARGO_TARGET_DIR:-$root/target}
 rust_needed=$(sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' "$root/Cargo.toml")
 jobs=${RASKIO_JOBS:-$(nproc)}
+mkdir -p "$build"
 cd "$root"
 
 say() { printf '%s\n' "$*"; }

@@ -63,5 +63,5 @@ for stage in "${stages[@]}"; do
 done
 say "all stages: $((SECONDS - started)) s"
 [ ${#broken[@]} -eq 0 ] || say "failed: ${broken[*]} (alone: make test-${broken[0]})"
-say "$passed passed, $failed failed, $skipped skipped"
+say "$passed passed, $failed failed, $skipped skipped" | tee "$build/logs/summary"
 [ ${#broken[@]} -eq 0 ]

@@ -36,9 +36,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         let mut old = self.node.load(Ordering::Acquire);
         loop {
             // SAFETY: a published node is never freed or changed, and `T: Sync`.
-            if let Some(node) = unsafe { old.as_ref() }
-                && node.generation == generation
-            {
+            if let Some(node) = unsafe { old.as_ref() }.filter(|node| node.generation == generation) {
                 // SAFETY: `fresh` came from a box above and was never published.
                 drop(unsafe { Box::from_raw(fresh) });
                 return (&node.value, false);
