@@ -39,6 +39,9 @@
  * taking a lock; release does nothing there, and functions that return no status do nothing. Error objects still work.
  * A new client, also the default one, works in the child.
  *
+ * When the process exits with operations running, RaskIO's threads stop and no callback begins any more: the host may
+ * be half gone by then. Call raskio_client_shut_down first if every callback must come.
+ *
  * A bug in RaskIO that panics is reported as RASKIO_ERR_INTERNAL; it neither ends the process nor unwinds into yours.
  * RaskIO's threads block all signals. The library is never unloaded, also after dlclose. */
 #ifndef RASKIO_H
@@ -286,7 +289,7 @@ typedef struct raskio_client_options {
   size_t retry_status_count;
   /** Bytes of one pinned buffer, for device reads. KVIKIO_BOUNCE_BUFFER_SIZE; default 16777216. */
   uint64_t bounce_buffer_size;
-  /** Bytes pinned at most for each CUDA context, for device reads. */
+  /** Bytes pinned at most for each CUDA context, for device reads. Default 268435456, or one buffer if that is more. */
   uint64_t max_pinned_bytes;
   /** The host's own pool of pinned memory, set together with pinned_free. Not in this version: must be NULL. */
   void *(*pinned_alloc)(void *user_data, size_t size);

@@ -137,25 +137,31 @@ impl Operation {
 
     /// Records `error` unless one came first, and has the transports end what is left.
     pub fn fail(&self, error: Error) {
-        let owner = {
-            let mut outcome = self.outcome.lock();
-            if outcome.completion.is_none() || outcome.error.is_some() {
-                return;
-            }
-            outcome.error = Some(error);
-            self.over.store(true, Ordering::Release);
-            outcome.owner.clone()
-        };
-        if let Some(owner) = owner {
+        if let Some(owner) = self.record(error) {
             owner.cancel_requested();
         }
+    }
+
+    /// Keeps the first error; returns whom to tell, if it was this one.
+    fn record(&self, error: Error) -> Option<Arc<dyn OpOwner>> {
+        let mut outcome = self.outcome.lock();
+        if outcome.completion.is_none() || outcome.error.is_some() {
+            return None;
+        }
+        outcome.error = Some(error);
+        self.over.store(true, Ordering::Release);
+        outcome.owner.clone()
     }
 
     /// One request is over: `bytes` of it are in the caller's buffer. The last one runs the completion.
     pub fn finish_one(self: &Arc<Self>, bytes: u64, result: Result<()>) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Err(error) = result {
-            self.fail(error);
+            // The last request leaves nothing behind that somebody would have to look for.
+            match self.record(error) {
+                Some(owner) if self.remaining.load(Ordering::Acquire) > 1 => owner.cancel_requested(),
+                _ => {}
+            }
         }
         if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             let owner = self.outcome.lock().owner.clone();

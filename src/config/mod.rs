@@ -75,7 +75,7 @@ pub struct Config {
     pub retry_status: Vec<u16>,
     /// KVIKIO_BOUNCE_BUFFER_SIZE: bytes of a pinned buffer, default 16 MiB.
     pub bounce_buffer_size: u64,
-    /// Hard cap of pinned bytes per CUDA context: default 1 GiB, or one bounce buffer if that is more.
+    /// Hard cap of pinned bytes per CUDA context: default 256 MiB, or one bounce buffer if that is more.
     pub max_pinned_bytes: u64,
     /// How local files are read.
     pub local_backend: LocalBackend,
@@ -223,7 +223,7 @@ fn max_pinned_bytes(given: Option<u64>, bounce_buffer_size: u64) -> Result<u64> 
             &format!("at least one bounce buffer ({bounce_buffer_size} bytes; see bounce_buffer_size)"),
         )),
         Some(bytes) => Ok(bytes),
-        None => Ok(bounce_buffer_size.max(1 << 30)),
+        None => Ok(bounce_buffer_size.max(256 << 20)),
     }
 }
 

@@ -214,7 +214,7 @@ fn what_no_variable_sets_has_the_documented_default() {
     assert_eq!(config.connect_timeout, Some(Duration::from_secs(10)));
     assert_eq!(config.stall_timeout, Some(Duration::from_secs(30)));
     assert_eq!(config.callback_threads, 0);
-    assert_eq!(config.max_pinned_bytes, 1 << 30);
+    assert_eq!(config.max_pinned_bytes, 256 << 20);
     assert_eq!(config.local_backend, LocalBackend::Auto);
     assert_eq!((config.uring_queue_depth, config.uring_sqpoll_idle_ms), (128, 0));
 }

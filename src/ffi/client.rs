@@ -96,7 +96,7 @@ pub struct raskio_client_options {
     pub retry_status_count: usize,
     /// Bytes of one pinned buffer, for device reads. KVIKIO_BOUNCE_BUFFER_SIZE; default 16777216.
     pub bounce_buffer_size: u64,
-    /// Bytes pinned at most for each CUDA context, for device reads.
+    /// Bytes pinned at most for each CUDA context, for device reads. Default 268435456, or one buffer if that is more.
     pub max_pinned_bytes: u64,
     /// The host's own pool of pinned memory, set together with pinned_free. Not in this version: must be NULL.
     pub pinned_alloc: Option<unsafe extern "C" fn(user_data: *mut c_void, size: usize) -> *mut c_void>,
