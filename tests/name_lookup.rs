@@ -18,13 +18,16 @@ use support::{LONG, TestClient, child, eventually, for_both_backends, ms, read, 
 fn preload() -> &'static PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("preload-{}.so", std::process::id()));
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let (library, fresh) = (folder.join("preload.so"), folder.join(format!("preload-{}.so", std::process::id())));
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/preload.c");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let mut command = Command::new(compiler);
-        command.args(["-shared", "-fPIC", "-Wall", "-Werror", "-O1", "-o"]).arg(&library).args([source, "-ldl"]);
+        command.args(["-shared", "-fPIC", "-Wall", "-Werror", "-O1", "-o"]).arg(&fresh).args([source, "-ldl"]);
         let status = command.status().expect("a C compiler: cc, or what CC names");
         assert!(status.success(), "{command:?} failed");
+        // In one step: another run of these tests may be using the one before.
+        std::fs::rename(fresh, &library).expect("a place for the library");
         library
     })
 }
@@ -161,6 +164,19 @@ fn a_name_is_looked_up_again_where_its_address_stopped_answering() {
             std::thread::sleep(ms(200));
             server.accept_connections();
             reading.succeeds();
+        });
+    });
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_a_connection_error_that_names_it() {
+    preloaded("a_name_that_does_not_exist_is_a_connection_error_that_names_it", || {
+        for_both_backends(|backend| {
+            let client = TestClient::with(backend, |options| options.max_attempts = Some(2));
+            let before = Instant::now();
+            let mut reading = start(&client.open("http://none.raskio.test:1/data"), 0, 1000);
+            reading.fails(ErrorKind::Connection, &["none.raskio.test", "2 attempts"]);
+            assert!(before.elapsed() >= ms(500), "tried again, after the wait");
         });
     });
 }

@@ -148,12 +148,3 @@ fn headers_of_the_caller_go_out_with_reads_and_stats() {
         assert!(log[2].header("User-Agent").unwrap().starts_with("raskio/"));
     });
 }
-
-#[test]
-fn a_name_that_does_not_exist_is_a_connection_error_that_names_it() {
-    for_both_backends(|backend| {
-        let client = TestClient::with(backend, |options| options.max_attempts = Some(1));
-        let object = client.open("http://no-such-host.invalid/data");
-        read_fails(&object, 0, 10, ErrorKind::Connection, &["no-such-host.invalid"]);
-    });
-}

@@ -1,5 +1,5 @@
-/* Preloaded by the tests of name look-ups: answers for "raskio.test" with 127.0.0.1 and for "hang.raskio.test" not for
- * 30 s, and counts the look-ups of both. Build: cc -shared -fPIC -o preload.so preload.c -ldl */
+/* Preloaded by the tests of name look-ups: answers for "raskio.test" with 127.0.0.1, for "hang.raskio.test" not for
+ * 30 s, and for "none.raskio.test" that there is none; counts the look-ups of the first two. Build: cc -shared -fPIC -o preload.so preload.c -ldl */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netdb.h>
@@ -26,5 +26,6 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     sleep(30);
     return EAI_AGAIN;
   }
+  if (node && strcmp(node, "none.raskio.test") == 0) return EAI_NONAME;
   return real(node, service, hints, found);
 }
