@@ -2,9 +2,8 @@
 
 mod support;
 
-use raskio::error::ErrorKind;
 use raskio_testserver::{Object, Reply, Server, any, get};
-use support::{TestClient, for_both_backends, ms, read, read_fails, stat};
+use support::{TestClient, for_both_backends, ms, read, stat};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
