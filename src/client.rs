@@ -276,6 +276,7 @@ fn start_transport(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transpo
         connect_timeout_ms: config.connect_timeout.map_or(i32::MAX as u64, |limit| ms(Some(limit))),
         request_timeout_ms: ms(config.request_timeout),
         verbose: config.verbose,
+        share: curl::Share::new()?,
     };
     let policy = RetryPolicy { max_attempts: config.max_attempts, statuses: config.retry_status.clone() };
     match config.backend {

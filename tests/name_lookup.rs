@@ -133,13 +133,36 @@ fn a_look_up_that_hangs_is_cancelled_at_once() {
 }
 
 #[test]
+fn a_look_up_that_fails_fails_whoever_waits_for_it_at_the_same_time() {
+    preloaded("a_look_up_that_fails_fails_whoever_waits_for_it_at_the_same_time", || {
+        for_both_backends(|backend| {
+            let client = TestClient::with(backend, |options| {
+                options.connect_timeout_ms = Some(1500);
+                options.max_attempts = Some(1);
+            });
+            let began = Instant::now();
+            let mut stuck: Vec<_> =
+                (0..50).map(|_| start(&client.open("http://hang.raskio.test:1/data"), 0, 1000)).collect();
+            let mut unknown: Vec<_> =
+                (0..50).map(|_| start(&client.open("http://none.raskio.test:1/data"), 0, 1000)).collect();
+            unknown.iter_mut().for_each(|read| drop(read.fails(ErrorKind::Connection, &["none.raskio.test"])));
+            stuck.iter_mut().for_each(|read| drop(read.fails(ErrorKind::TimedOut, &["hang.raskio.test"])));
+            assert!(began.elapsed() < ms(6000), "one after the other: {:?}", began.elapsed());
+        });
+    });
+}
+
+#[test]
 fn a_look_up_that_hangs_does_not_hold_up_the_shutdown() {
     preloaded("a_look_up_that_hangs_does_not_hold_up_the_shutdown", || {
         for_both_backends(|backend| {
             let client = TestClient::new(backend);
             let mut stuck: Vec<_> =
                 (0..8).map(|_| start(&client.open("http://hang.raskio.test:1/data"), 0, 1000)).collect();
-            eventually("the look-ups run", || client.stats().requests_in_flight == 8);
+            eventually("one look-up runs and seven reads wait for it", || {
+                let stats = client.stats();
+                (stats.requests_in_flight, stats.requests_queued) == (1, 7)
+            });
             std::thread::sleep(ms(100));
             let began = Instant::now();
             client.shut_down(Some(LONG)).unwrap();

@@ -32,7 +32,7 @@ pub struct Target {
 }
 
 /// Scheme, host and port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// In lower case.
     pub scheme: String,
@@ -40,12 +40,16 @@ pub struct Origin {
     pub host: String,
     /// The scheme's, if the URL names none.
     pub port: String,
+    /// The host is a name, which must be looked up, and no address.
+    pub is_name: bool,
 }
 
 impl Origin {
     /// Of this URL.
     pub fn of(url: &Url) -> Origin {
-        Origin { scheme: url.scheme(), host: url.host(), port: url.port() }
+        let host = url.host();
+        let is_name = !host.starts_with('[') && host.parse::<std::net::Ipv4Addr>().is_err();
+        Origin { scheme: url.scheme(), host, port: url.port(), is_name }
     }
 }
 

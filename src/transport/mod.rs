@@ -5,6 +5,7 @@ pub mod reactor;
 pub mod thread_pool;
 pub mod waker;
 
+use crate::endpoint::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectCore;
 use crate::op::Operation;
@@ -60,7 +61,7 @@ pub struct Transfer {
     /// What it has been through.
     pub history: History,
     /// Where a redirect led this request, until the next answer.
-    pub moved_to: Option<Arc<crate::endpoint::Target>>,
+    pub moved_to: Option<Arc<Target>>,
     /// Redirects followed.
     pub redirects: u32,
     /// Attempts that a stale connection cost; they count for nothing else.
@@ -84,6 +85,19 @@ impl Transfer {
     /// What it does, to go on with it.
     pub fn job_mut(&mut self) -> Option<&mut Job> {
         self.job.as_mut()
+    }
+
+    /// Where its next attempt goes, and whether that is where a redirect led an earlier request.
+    pub fn target(&self) -> (Arc<Target>, bool) {
+        match &self.moved_to {
+            Some(target) => (target.clone(), false),
+            None => self.object.target(),
+        }
+    }
+
+    /// Whether it sends nothing.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self.job(), Job::Nothing)
     }
 
     /// What is still missing of its range.

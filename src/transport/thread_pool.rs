@@ -4,7 +4,7 @@
 //! reactor's loop with room for one, fed from a common board.
 
 use super::reactor::engine::{Engine, Message, Stop};
-use super::reactor::pool::{accept, start_threads};
+use super::reactor::pool::{accept, start_threads, works};
 use super::{Transfer, Transport};
 use crate::error::Result;
 use std::sync::Arc;
@@ -32,7 +32,14 @@ impl Transport for ThreadPool {
     fn submit(&self, batch: Vec<Transfer>) {
         let watcher = self.watcher.fetch_add(1, Ordering::Relaxed) % self.engine.members.len();
         accept(&self.engine, &batch, watcher);
-        if let Err(late) = self.engine.post(batch, false) {
+        let refused = if batch.first().is_some_and(Transfer::is_nothing) {
+            // Nothing to wait for: any thread ends it at once, even one that is busy.
+            let batch = batch.into_iter().map(Message::Work).collect();
+            self.engine.members[watcher].inbox.push(batch).map_err(works)
+        } else {
+            self.engine.post(batch, false)
+        };
+        if let Err(late) = refused {
             self.engine.refuse(late);
         }
     }

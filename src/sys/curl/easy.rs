@@ -1,12 +1,13 @@
 //! One transfer's handle and its callbacks.
 
-use super::missing;
+use super::{Share, missing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::fault::{self, Point};
 use curl_sys::{CURL, CURLoption, curl_slist};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What a transfer tells while it runs. Called on the thread that drives it.
 pub trait Handler: Send {
@@ -25,7 +26,7 @@ struct Hooks<H> {
 }
 
 /// What never changes for a client's handles.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// Receive buffer, bytes (1 KiB to 10 MiB). libcurl keeps one per multi handle.
     pub receive_buffer: usize,
@@ -35,6 +36,8 @@ pub struct Settings {
     pub request_timeout_ms: u64,
     /// Whether [`Handler::trace`] is called.
     pub verbose: bool,
+    /// Where names that were looked up are kept.
+    pub share: Arc<Share>,
 }
 
 /// How a transfer ended.
@@ -96,6 +99,8 @@ pub struct Easy<H: Handler> {
     hooks: NonNull<Hooks<H>>,
     /// Used by the handle until they are replaced.
     headers: Option<Headers>,
+    /// Outlives the handle: fields are dropped after [`Easy`]'s own drop.
+    _share: Arc<Share>,
 }
 
 // SAFETY: libcurl's handles may move between threads as long as one thread at a time uses them, which ownership ensures.
@@ -115,14 +120,14 @@ impl<H: Handler> Easy<H> {
         let hooks = Box::new(Hooks { handler, panicked: false, error_text: [0; curl_sys::CURL_ERROR_SIZE] });
         // SAFETY: a box's pointer is never null.
         let hooks = unsafe { NonNull::new_unchecked(Box::into_raw(hooks)) };
-        let mut easy = Easy { raw, hooks, headers: None };
+        let mut easy = Easy { raw, hooks, headers: None, _share: settings.share.clone() };
         easy.set_constants(settings)?;
         Ok(easy)
     }
 
     fn set_constants(&mut self, settings: &Settings) -> Result<()> {
         let data = self.hooks.as_ptr().cast::<c_void>();
-        // SAFETY: the hooks live until the handle is cleaned up, and so does the error buffer inside them; the
+        // SAFETY: the hooks live until the handle is cleaned up, and so do the error buffer inside them and the share; the
         // functions have the types that the options document.
         unsafe {
             self.pointer(curl_sys::CURLOPT_ERRORBUFFER, (&raw mut (*self.hooks.as_ptr()).error_text).cast())?;
@@ -130,6 +135,7 @@ impl<H: Handler> Easy<H> {
             self.pointer(curl_sys::CURLOPT_WRITEDATA, data)?;
             self.pointer(curl_sys::CURLOPT_HEADERFUNCTION, on_header::<H> as *mut c_void)?;
             self.pointer(curl_sys::CURLOPT_HEADERDATA, data)?;
+            self.pointer(curl_sys::CURLOPT_SHARE, settings.share.raw().cast())?;
             if settings.verbose {
                 self.pointer(curl_sys::CURLOPT_DEBUGFUNCTION, on_trace::<H> as *mut c_void)?;
                 self.pointer(curl_sys::CURLOPT_DEBUGDATA, data)?;
@@ -231,6 +237,15 @@ impl<H: Handler> Easy<H> {
         }
         hooks.error_text[0] = 0;
         Finished { code, message, os_code, connections, panicked: std::mem::take(&mut hooks.panicked) }
+    }
+
+    /// Whether the running transfer's name is looked up, all of its addresses, or needed no look-up.
+    pub fn name_is_known(&self) -> bool {
+        let mut seconds = 0.0f64;
+        // SAFETY: this info is a double, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), curl_sys::CURLINFO_NAMELOOKUP_TIME, &raw mut seconds) };
+        // libcurl notes at least a microsecond.
+        seconds > 0.0
     }
 
     fn info(&self, what: curl_sys::CURLINFO) -> c_long {

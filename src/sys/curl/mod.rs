@@ -4,11 +4,13 @@
 
 mod easy;
 mod multi;
+mod share;
 mod url;
 
 pub(crate) use easy::c_string;
 pub use easy::{Easy, Finished, Handler, Headers, Settings};
 pub use multi::{Done, Multi};
+pub use share::Share;
 pub use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -109,6 +109,11 @@ impl<H: Handler> Multi<H> {
         self.entries.get_mut(token)?.as_mut().map(Easy::handler)
     }
 
+    /// Whether the name of a transfer in it is looked up; true if there is none of this token.
+    pub fn name_is_known(&self, token: usize) -> bool {
+        self.entries.get(token).and_then(Option::as_ref).is_none_or(Easy::name_is_known)
+    }
+
     /// Takes a transfer out; `None` if there is none of this token.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::plan::ByteRange;
 use crate::retry::{self, History, RetryPolicy};
 use crate::sys::curl::{Easy, Finished, Handler, Headers};
 use crate::sys::fault::{self, Point};
+use crate::transport::reactor::names::Lookup;
 use crate::transport::{Job, Transfer};
 use std::ffi::CString;
 use std::sync::Arc;
@@ -53,11 +54,7 @@ pub struct Slot {
 /// One attempt.
 pub struct Attempt {
     transfer: Transfer,
-    /// Held while the attempt is in flight.
-    permit: Option<Permit>,
-    target: Arc<Target>,
-    /// The target is one that an earlier request was led to.
-    remembered: bool,
+    course: Course,
     head: ResponseHead,
     body: Body,
     explanation: Vec<u8>,
@@ -66,6 +63,18 @@ pub struct Attempt {
     /// Something came since [`Attempt::stalled`] last looked.
     progressed: bool,
     last_progress: Instant,
+}
+
+/// How an attempt goes out.
+pub struct Course {
+    /// Where to.
+    pub target: Arc<Target>,
+    /// That is where a redirect led an earlier request.
+    pub remembered: bool,
+    /// The right to be in flight, where there is a budget.
+    pub permit: Option<Permit>,
+    /// Others wait to hear whether the name is known.
+    pub lookup: Option<Lookup>,
 }
 
 /// What an attempt's end means.
@@ -123,21 +132,18 @@ impl Slot {
 pub fn start(
     easy: &mut Easy<Slot>,
     transfer: Transfer,
-    permit: Option<Permit>,
+    course: Course,
     now: Instant,
 ) -> std::result::Result<(), (Transfer, Error)> {
-    let (target, remembered) = match &transfer.moved_to {
-        Some(target) => (target.clone(), false),
-        None => transfer.object.target(),
-    };
+    let target = &course.target;
     let endpoint = transfer.object.endpoint();
     let wire = match transfer.job() {
-        Job::Stat { probe } => endpoint.stat(&target, *probe),
+        Job::Stat { probe } => endpoint.stat(target, *probe),
         Job::Nothing | Job::Read { .. } => {
             let Some(missing) = transfer.missing() else {
                 return Err((transfer, Error::new(ErrorKind::Internal, "a request without a range was started")));
             };
-            let mut wire = endpoint.get(&target, missing);
+            let mut wire = endpoint.get(target, missing);
             if transfer.written() > 0 {
                 wire.if_match = transfer.object.strong_etag();
             }
@@ -153,9 +159,7 @@ pub fn start(
     slot.applied = Some(wire);
     slot.attempt = Some(Attempt {
         transfer,
-        permit,
-        target,
-        remembered,
+        course,
         head: ResponseHead::default(),
         body: Body::Unseen,
         explanation: Vec::new(),
@@ -226,6 +230,29 @@ impl Attempt {
             self.last_progress = now;
         }
         now.saturating_duration_since(self.last_progress) >= limit
+    }
+
+    /// The name is looked up: those that wait for it may go on.
+    pub fn name_is_known(&mut self) {
+        if let Some(lookup) = self.course.lookup.take() {
+            lookup.known();
+        }
+    }
+
+    /// The attempt is over, and others may still wait for the name that it looked up.
+    fn tell_about_name(&mut self, finished: &Finished) {
+        // COULDNT_RESOLVE_PROXY, COULDNT_RESOLVE_HOST, OPERATION_TIMEDOUT, or the stall limit: all before any socket.
+        let failure = match (&self.abort, finished.code) {
+            (Some(Abort::Retry(error)), _) if self.head.status == 0 => Some(error.clone()),
+            (None, 5 | 6 | 28) if self.head.status == 0 => Some(curl_error(finished)),
+            _ => None,
+        };
+        match (self.course.lookup.take(), failure) {
+            (Some(lookup), Some(error)) => lookup.failed(&error),
+            (Some(lookup), None) if self.head.status != 0 => lookup.known(),
+            // Dropped: the next one tries.
+            (Some(_) | None, _) => {}
+        }
     }
 
     /// The attempt was ended because nothing came for `limit`.
@@ -314,7 +341,8 @@ impl Attempt {
 
     /// What the end of the attempt means. Gives the permit back.
     pub fn judge(mut self, finished: &Finished, policy: &RetryPolicy, chance: f64) -> Verdict {
-        drop(self.permit.take());
+        drop(self.course.permit.take());
+        self.tell_about_name(finished);
         if self.transfer.op.is_over() {
             return self.over();
         }
@@ -332,8 +360,8 @@ impl Attempt {
         }
         match (self.head.status, &self.head.location) {
             (301 | 302 | 303 | 307 | 308, Some(_)) => return self.redirected(),
-            (401 | 403 | 404 | 410, _) if self.remembered && !self.transfer.went_back => {
-                self.transfer.object.forget(&self.target);
+            (401 | 403 | 404 | 410, _) if self.course.remembered && !self.transfer.went_back => {
+                self.transfer.object.forget(&self.course.target);
                 self.transfer.went_back = true;
                 return Verdict::Again(self.transfer, Duration::ZERO);
             }
@@ -354,9 +382,10 @@ impl Attempt {
         }
     }
 
-    /// An error status came whole enough to be told, whatever happened to its body.
+    /// The head says everything, whatever happened to the body: of an error, or of a stat.
     fn explained(&self) -> bool {
-        self.head.complete && !(200..300).contains(&self.head.status)
+        let of_stat = matches!(self.transfer.job(), Job::Stat { .. });
+        self.head.complete && (of_stat || !(200..300).contains(&self.head.status))
     }
 
     fn read_done(mut self, policy: &RetryPolicy, chance: f64) -> Verdict {
@@ -426,10 +455,10 @@ impl Attempt {
             return self.fail(error);
         }
         let endpoint = self.transfer.object.endpoint();
-        match endpoint.redirect(&self.target, &location) {
+        match endpoint.redirect(&self.course.target, &location) {
             Ok(target) => {
-                if self.remembered {
-                    self.transfer.object.forget(&self.target);
+                if self.course.remembered {
+                    self.transfer.object.forget(&self.course.target);
                 }
                 self.transfer.moved_to = Some(target);
                 Verdict::Again(self.transfer, Duration::ZERO)
@@ -449,11 +478,7 @@ impl Attempt {
             self.transfer.stale += 1;
             return Verdict::Again(self.transfer, Duration::ZERO);
         }
-        let error = Error::new(
-            ErrorKind::from_curl_code(finished.code),
-            format!("{} (libcurl error {})", redact::printable(&finished.message, 200), finished.code),
-        );
-        let error = self.with_status(error.with_os_code(finished.os_code));
+        let error = self.with_status(curl_error(finished));
         if is_transient(finished.code) { self.retry(error, policy, None, chance) } else { self.fail(error) }
     }
 
@@ -473,7 +498,7 @@ impl Attempt {
 
     fn succeed(self) -> Verdict {
         if self.transfer.moved_to.is_some() {
-            self.transfer.object.remember(&self.target);
+            self.transfer.object.remember(&self.course.target);
         }
         Verdict::Done(self.transfer, Ok(()))
     }
@@ -538,6 +563,12 @@ fn describe(transfer: &Transfer, error: Error) -> Error {
             error.note(format_args!("{failures} attempts without progress, {resumes} resumed, {elapsed:.1} s"))
         }
     }
+}
+
+fn curl_error(finished: &Finished) -> Error {
+    let words = redact::printable(&finished.message, 200);
+    Error::new(ErrorKind::from_curl_code(finished.code), format!("{words} (libcurl error {})", finished.code))
+        .with_os_code(finished.os_code)
 }
 
 /// Whether asking again may help: the network, not the request, is at fault. From `curl/curl.h`: COULDNT_RESOLVE_PROXY,

@@ -1,5 +1,7 @@
 //! What the threads of one transport share.
 
+use super::names::{Names, Tell};
+use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::RequestLimiter;
 use crate::op::Operation;
@@ -26,6 +28,8 @@ pub enum Message {
     Deadline(Instant, Weak<Operation>),
     /// Close what is idle.
     Trim,
+    /// What became of a look-up that requests put aside wait for.
+    Name(Origin, Option<Error>),
 }
 
 /// What a thread does about the end.
@@ -124,6 +128,8 @@ pub struct Engine {
     pub limiter: Option<Arc<RequestLimiter>>,
     /// Where the threads of a pool find work; `None`: in their own inboxes.
     pub board: Option<Board>,
+    /// The names that were looked up.
+    pub names: Arc<Names>,
     /// The threads.
     pub members: Vec<Member>,
     stop: AtomicU8,
@@ -139,6 +145,14 @@ pub fn shut_down() -> Error {
 thread_local! {
     /// The engine that this thread belongs to, by address; 0: none.
     static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Tell for Engine {
+    fn tell(&self, member: usize, origin: &Origin, failure: Option<&Error>) {
+        let message = Message::Name(origin.clone(), failure.cloned());
+        // Refused only by a thread that has ended everything it had.
+        let _ = self.members[member].inbox.push(vec![message]);
+    }
 }
 
 impl Engine {
@@ -172,6 +186,7 @@ impl Engine {
             stats,
             board: limiter.is_none().then(Board::default),
             limiter,
+            names: Arc::default(),
             members,
             stop: AtomicU8::new(Stop::No as u8),
             running: Mutex::new(0),
@@ -243,6 +258,10 @@ impl Engine {
         let engine = self.clone();
         let end = move || {
             for transfer in late {
+                if transfer.is_nothing() {
+                    transfer.finish(Err(shut_down()));
+                    continue;
+                }
                 crate::stats::sub(&engine.stats.requests_queued, 1);
                 crate::stats::add(&engine.stats.requests_finished, 1);
                 crate::stats::add(&engine.stats.requests_failed, 1);

@@ -2,16 +2,19 @@
 
 pub mod attempt;
 pub mod engine;
+pub mod names;
 pub mod pool;
 mod timers;
 
+use crate::endpoint::{Origin, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi};
 use crate::sys::fault::{self, Point};
-use crate::transport::{Job, Transfer};
-use attempt::{Slot, Verdict};
+use crate::transport::Transfer;
+use attempt::{Course, Slot, Verdict};
 use engine::{Engine, Member, Message, Stop};
+use names::{Entry, Tell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -56,21 +59,30 @@ struct Local {
     idle: Vec<Easy<Slot>>,
     /// Requests that wait for a permit.
     queue: VecDeque<Transfer>,
+    /// Requests that wait until the name of where they go is known.
+    parked: Vec<(Arc<Target>, Transfer)>,
+    /// The transfers that look a name up for others.
+    lookups: Vec<usize>,
     timers: Timers,
     messages: VecDeque<Message>,
     next_scan: Instant,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
+    /// The engine, as look-ups report to it.
+    tell: Arc<dyn Tell>,
 }
 
 impl Local {
     fn new(engine: Arc<Engine>, index: usize) -> Local {
         Local {
+            tell: engine.clone(),
             engine,
             index,
             multi: None,
             idle: Vec::new(),
             queue: VecDeque::new(),
+            parked: Vec::new(),
+            lookups: Vec::new(),
             timers: Timers::default(),
             messages: VecDeque::new(),
             next_scan: Instant::now(),
@@ -113,7 +125,9 @@ impl Local {
         self.member().inbox.drain(&mut messages);
         for message in messages.drain(..) {
             match message {
+                Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Ok(())),
                 Message::Work(transfer) => self.queue.push_back(transfer),
+                Message::Name(origin, failure) => self.name_told(&origin, failure),
                 Message::Deadline(at, op) => self.timers.push(at, Due::Deadline(op)),
                 Message::Trim => {
                     self.idle.clear();
@@ -124,6 +138,22 @@ impl Local {
             }
         }
         self.messages = messages;
+    }
+
+    /// The requests that waited for a name go on, in their order, or fail as the one did that looked it up.
+    fn name_told(&mut self, origin: &Origin, failure: Option<Error>) {
+        let (told, stay): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.parked).into_iter().partition(|(target, _)| target.origin == *origin);
+        self.parked = stay;
+        for (_, transfer) in told.into_iter().rev() {
+            match &failure {
+                None => self.ready(transfer),
+                Some(error) => {
+                    self.dequeued();
+                    self.retry_later(transfer, error.clone(), false);
+                }
+            }
+        }
     }
 
     fn expire_timers(&mut self) {
@@ -171,7 +201,7 @@ impl Local {
                 self.leave_line();
                 return Ok(());
             };
-            if transfer.op.is_over() || matches!(transfer.job(), Job::Nothing) {
+            if transfer.op.is_over() {
                 self.dequeued();
                 self.finish(transfer, Ok(()));
                 continue;
@@ -184,8 +214,20 @@ impl Local {
                     return Ok(());
                 }
             }
+            let (target, remembered) = transfer.target();
+            let mut lookup = None;
+            if target.origin.is_name {
+                match self.engine.names.enter(&target.origin, self.index, &self.tell) {
+                    Entry::Go => {}
+                    Entry::First(first) => lookup = Some(first),
+                    Entry::Wait => {
+                        self.parked.push((target, transfer));
+                        continue;
+                    }
+                }
+            }
             self.dequeued();
-            self.start(transfer, permit)?;
+            self.start(transfer, Course { target, remembered, permit, lookup })?;
         }
     }
 
@@ -202,8 +244,9 @@ impl Local {
         stats::sub(&self.engine.stats.requests_queued, 1);
     }
 
-    fn start(&mut self, transfer: Transfer, permit: Option<crate::limit::Permit>) -> Result<()> {
+    fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
         let retry = transfer.history.failures + transfer.history.resumes > 0;
+        let looks_up = course.lookup.is_some();
         let easy = match self.idle.pop() {
             Some(easy) => Ok(easy),
             None => Easy::new(Slot::default(), &self.engine.settings),
@@ -215,7 +258,7 @@ impl Local {
                 return Ok(());
             }
         };
-        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, permit, Instant::now()) {
+        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, course, Instant::now()) {
             self.idle.push(easy);
             self.conclude(attempt::fail(transfer, error));
             return Ok(());
@@ -229,8 +272,11 @@ impl Local {
             }
         };
         match multi.add(easy) {
-            Ok(_) => {
+            Ok(token) => {
                 stats::add(&engine.stats.requests_in_flight, 1);
+                if looks_up {
+                    self.lookups.push(token);
+                }
                 if retry {
                     stats::add(&engine.stats.requests_retried, 1);
                 }
@@ -246,10 +292,13 @@ impl Local {
         let taken = easy.handler().take();
         self.idle.push(easy);
         if let Some(attempt) = taken {
-            let verdict =
-                attempt::retry_later(attempt.into_transfer(), error, false, &self.engine.policy, None, fastrand::f64());
-            self.conclude(verdict);
+            self.retry_later(attempt.into_transfer(), error, false);
         }
+    }
+
+    fn retry_later(&mut self, transfer: Transfer, error: Error, progress: bool) {
+        let verdict = attempt::retry_later(transfer, error, progress, &self.engine.policy, None, fastrand::f64());
+        self.conclude(verdict);
     }
 
     fn multi(&mut self) -> Result<&mut Multi<Slot>> {
@@ -266,6 +315,14 @@ impl Local {
             return Ok(0);
         }
         multi.perform()?;
+        // Seldom any. Before the finished ones are taken out, while the tokens are theirs.
+        self.lookups.retain(|&token| {
+            let known = multi.name_is_known(token);
+            if let (true, Some(attempt)) = (known, multi.handler(token).and_then(Slot::attempt)) {
+                attempt.name_is_known();
+            }
+            !known
+        });
         let mut finished = 0;
         while let Some(done) = self.multi.as_mut().and_then(Multi::next_done) {
             self.reap(done.token, done.code)?;
@@ -277,6 +334,7 @@ impl Local {
     /// Takes a transfer out of the multi handle first, then looks at what became of it.
     fn reap(&mut self, token: usize, code: u32) -> Result<()> {
         let Some(multi) = &mut self.multi else { return Ok(()) };
+        self.lookups.retain(|&other| other != token);
         let removed = multi.remove_keeping(token, Slot::take);
         stats::sub(&self.engine.stats.requests_in_flight, 1);
         let (easy, taken, error) = match removed {
@@ -289,15 +347,7 @@ impl Local {
             stats::add(&self.engine.stats.handles_leaked, 1);
             let error = error.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a handle was lost"));
             if let Some(attempt) = taken {
-                let verdict = attempt::retry_later(
-                    attempt.into_transfer(),
-                    error.clone(),
-                    false,
-                    &self.engine.policy,
-                    None,
-                    fastrand::f64(),
-                );
-                self.conclude(verdict);
+                self.retry_later(attempt.into_transfer(), error.clone(), false);
             }
             return Err(error);
         };
@@ -348,6 +398,10 @@ impl Local {
             over.extend(out);
         }
         over.extend(self.timers.sweep(|transfer| transfer.op.is_over()));
+        let (out, stay): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.parked).into_iter().partition(|(_, transfer)| transfer.op.is_over());
+        self.parked = stay;
+        over.extend(out.into_iter().map(|(_, transfer)| transfer));
         for transfer in over {
             self.dequeued();
             self.finish(transfer, Ok(()));
@@ -422,6 +476,7 @@ impl Local {
             let mut rest = self.engine.board.as_ref().map(engine::Board::close).unwrap_or_default();
             rest.extend(self.queue.drain(..));
             rest.extend(self.timers.sweep(|_| true));
+            rest.extend(self.parked.drain(..).map(|(_, transfer)| transfer));
             let tokens = self.tokens();
             if rest.is_empty() && tokens.is_empty() {
                 break;
@@ -437,8 +492,10 @@ impl Local {
             }
         }
         for message in self.member().inbox.close() {
-            if let Message::Work(transfer) = message {
-                self.refuse(transfer);
+            match message {
+                Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
+                Message::Work(transfer) => self.refuse(transfer),
+                Message::Deadline(..) | Message::Trim | Message::Name(..) => {}
             }
         }
         self.leave_line();
@@ -448,6 +505,7 @@ impl Local {
     fn recover(&mut self, error: &Error) {
         log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
         stats::add(&self.engine.stats.reactors_replaced, 1);
+        self.lookups.clear();
         if let Some(mut multi) = self.multi.take() {
             for token in multi.tokens() {
                 let removed = multi.remove_keeping(token, Slot::take);
@@ -463,15 +521,7 @@ impl Local {
                 if let Some(attempt) = taken {
                     let progress = attempt.received() > 0;
                     stats::add(&self.engine.stats.bytes_received, attempt.received());
-                    let verdict = attempt::retry_later(
-                        attempt.into_transfer(),
-                        error.clone(),
-                        progress,
-                        &self.engine.policy,
-                        None,
-                        fastrand::f64(),
-                    );
-                    self.conclude(verdict);
+                    self.retry_later(attempt.into_transfer(), error.clone(), progress);
                 }
             }
         }

@@ -44,13 +44,24 @@ pub(in crate::transport) fn start_threads(engine: Engine, name: &str) -> Result<
 
 /// Counts a batch in, and has somebody watch the deadline of its operation.
 pub(in crate::transport) fn accept(engine: &Engine, batch: &[Transfer], watcher: usize) {
-    stats::add(&engine.stats.requests_started, batch.len() as u64);
-    stats::add(&engine.stats.requests_queued, batch.len() as u64);
+    // A read of nothing sends nothing, and so counts for nothing.
+    let requests = if batch.first().is_some_and(Transfer::is_nothing) { 0 } else { batch.len() as u64 };
+    stats::add(&engine.stats.requests_started, requests);
+    stats::add(&engine.stats.requests_queued, requests);
     if let Some((at, op)) = batch.first().and_then(|transfer| Some((transfer.op.deadline()?, &transfer.op))) {
         let message = Message::Deadline(at, Arc::downgrade(op));
         // A closed inbox belongs to a thread that ended every operation there was.
         let _ = engine.members[watcher].inbox.push(vec![message]);
     }
+}
+
+/// The requests among messages.
+pub(in crate::transport) fn works(messages: Vec<Message>) -> Vec<Transfer> {
+    let work = |message| match message {
+        Message::Work(transfer) => Some(transfer),
+        Message::Deadline(..) | Message::Trim | Message::Name(..) => None,
+    };
+    messages.into_iter().filter_map(work).collect()
 }
 
 impl Transport for ReactorPool {
@@ -69,11 +80,7 @@ impl Transport for ReactorPool {
         }
         for (i, part) in parts.into_iter().enumerate() {
             if let Err(late) = members[(first + i) % members.len()].inbox.push(part) {
-                let late = late.into_iter().filter_map(|message| match message {
-                    Message::Work(transfer) => Some(transfer),
-                    Message::Deadline(..) | Message::Trim => None,
-                });
-                self.engine.refuse(late.collect());
+                self.engine.refuse(works(late));
             }
         }
     }
