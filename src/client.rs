@@ -8,8 +8,11 @@ use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::{self, Completion, OpOwner, Operation};
 use crate::retry::RetryPolicy;
+use crate::staging::Sink;
+use crate::staging::host::HostSink;
 use crate::stats::{self, Snapshot, Stats};
 use crate::sync::{Condvar, Mutex};
+use crate::sys::mem::HostBuffer;
 use crate::sys::per_process::PerProcess;
 use crate::sys::{curl, process};
 use crate::transport::reactor::engine::{Engine, shut_down};
@@ -141,6 +144,11 @@ impl Client {
         }
         stats::add(&self.stats.ops_started, 1);
         Ok(Operation::new(own, requests, offset, deadline, done))
+    }
+
+    /// Where a request for the caller's host memory writes.
+    pub(crate) fn sink(&self, part: HostBuffer) -> Box<dyn Sink> {
+        Box::new(HostSink(part))
     }
 
     pub(crate) fn submit(&self, transfers: Vec<Transfer>) {

@@ -5,7 +5,6 @@ use crate::endpoint::{self, Endpoint, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan;
-use crate::staging::host::HostSink;
 use crate::sync::Mutex;
 use crate::sys::mem::HostBuffer;
 use crate::transport::{Job, Transfer};
@@ -231,7 +230,7 @@ impl Object {
             transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Nothing));
         }
         for range in plan::split(offset, size, task_size) {
-            let sink = Box::new(HostSink(buffer.split_to(range.len)));
+            let sink = self.client.sink(buffer.split_to(range.len));
             transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Read { range, sink }));
         }
         Ok(Pending { client: self.client.clone(), op, transfers })
