@@ -324,8 +324,8 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
     if from.headers.is_null() && from.header_count > 0 {
         return Err(null("headers", &format!("an array of {} strings", from.header_count)));
     }
-    // SAFETY: promised by the caller: `headers` holds `header_count` strings, and the strings end with NUL.
     let headers = (0..from.header_count)
+        // SAFETY: promised by the caller: `headers` holds `header_count` strings, and the strings end with NUL.
         .map(|at| unsafe { text(from.headers.add(at).read(), &format!("headers[{at}]")) }.map(str::to_owned))
         .collect::<Result<Vec<String>>>()?;
     // SAFETY: promised by the caller.
