@@ -1,13 +1,12 @@
 //! The composition root: the only file that knows every part.
 
 use crate::callbacks::Callbacks;
-use crate::config::{Backend, Config, UNLIMITED};
+use crate::config::Config;
 use crate::endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::{self, Completion, OpOwner, Operation};
-use crate::retry::RetryPolicy;
 use crate::staging::Sink;
 use crate::staging::host::HostSink;
 use crate::stats::{self, Snapshot, Stats};
@@ -15,18 +14,10 @@ use crate::sync::{Condvar, Mutex};
 use crate::sys::mem::HostBuffer;
 use crate::sys::per_process::PerProcess;
 use crate::sys::{curl, process};
-use crate::transport::reactor::engine::{Engine, shut_down};
-use crate::transport::reactor::pool::ReactorPool;
-use crate::transport::thread_pool::ThreadPool;
-use crate::transport::{Transfer, Transport};
+use crate::transport::reactor::engine::shut_down;
+use crate::transport::{self, Transfer, Transport};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// Receive buffer of a reactor. libcurl's 16 KiB cost 0.48 CPU-seconds a GiB on a 2-core machine, 128 to 512 KiB 0.26:
-/// fewer passes through its loop for the same bytes.
-const RECEIVE_BUFFER: usize = 256 << 10;
-/// File descriptors left to the host and to RaskIO's own use when a budget is cut to the open-file limit.
-const RESERVED_FILES: u64 = 64;
 
 /// The client's last callback.
 pub type OnShutDown = Box<dyn FnOnce() + Send>;
@@ -277,61 +268,9 @@ impl Drop for Client {
 }
 
 fn start_transport(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
-    let ms = |limit: Option<Duration>| limit.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    let settings = curl::Settings {
-        receive_buffer: RECEIVE_BUFFER,
-        // 0 would be libcurl's own 300 s; no limit is a limit of 24 days.
-        connect_timeout_ms: config.connect_timeout.map_or(i32::MAX as u64, |limit| ms(Some(limit))),
-        request_timeout_ms: ms(config.request_timeout),
-        verbose: config.verbose,
-        share: curl::Share::new()?,
-    };
-    let policy = RetryPolicy { max_attempts: config.max_attempts, statuses: config.retry_status.clone() };
-    match config.backend {
-        Backend::MultiPoll => {
-            let budget = budget_within_open_files(config.max_concurrent_requests, process::open_file_limit());
-            // Any one reactor may use the whole budget, and must not close a connection that it will need again.
-            let engine =
-                Engine::new(settings, config.stall_timeout, policy, budget, stats, config.num_reactors, Some(budget))?;
-            Ok(Arc::new(ReactorPool::start(engine, config.dispatch)?))
-        }
-        Backend::EasyThreadpool => {
-            // A thread has one transfer at a time, but objects on several hosts.
-            let engine = Engine::new(settings, config.stall_timeout, policy, 4, stats, config.num_threads, None)?;
-            Ok(Arc::new(ThreadPool::start(engine)?))
-        }
-    }
-}
-
-/// A budget that the open-file limit can bear: a connection is a file.
-fn budget_within_open_files(budget: u32, limit: Option<u64>) -> u32 {
-    let Some(limit) = limit else { return budget };
-    // A very small limit keeps half for the host.
-    let bearable = u32::try_from(limit.saturating_sub(RESERVED_FILES).max(limit / 2).max(1)).unwrap_or(UNLIMITED);
-    if budget <= bearable {
-        return budget;
-    }
-    if budget != UNLIMITED {
-        log::warn!(
-            target: "raskio",
-            "max_concurrent_requests is cut from {budget} to {bearable}: the open-file limit is {limit} (ulimit -n), and \
-             each request may need a connection; raise the limit to use more"
-        );
-    }
-    bearable
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_is_cut_to_what_the_open_file_limit_bears() {
-        assert_eq!(budget_within_open_files(256, Some(1024)), 256);
-        assert_eq!(budget_within_open_files(5000, Some(1024)), 960);
-        assert_eq!(budget_within_open_files(UNLIMITED, Some(1024)), 960);
-        assert_eq!(budget_within_open_files(5000, None), 5000);
-        assert_eq!(budget_within_open_files(256, Some(20)), 10);
-        assert_eq!(budget_within_open_files(256, Some(1)), 1);
-    }
+    let kind = transport::KINDS.iter().find(|kind| kind.backend == config.backend);
+    let kind = kind.ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, format!("the backend {:?} is not in this version", config.backend))
+    })?;
+    (kind.start)(config, stats)
 }

@@ -1,4 +1,41 @@
 //! RaskIO: ranged reads of HTTP objects and local files into host or CUDA memory, behind a C ABI.
+//!
+//! Programs use the C API (`include/raskio.h`, written from [`ffi`]); this Rust API is for the project's own tests and
+//! benchmarks and may change in any version.
+//!
+//! # Crate map
+//!
+//! ```text
+//! ffi ──► client ──► object, op, plan, limit, retry, endpoint   (pure: no threads, no unsafe, no I/O)
+//!                └─► transport ──► reactor, thread_pool ──► sys/curl, sys/event
+//!                └─► staging   ──► host ──────────────────► sys/mem
+//! ```
+//!
+//! | where | what | may touch |
+//! |---|---|---|
+//! | [`ffi`] | the only `extern "C"` functions that are exported, one file a noun, and the table for `dlopen` | everything below, raw pointers |
+//! | [`client`] | the composition root: the only file that knows every part | everything below |
+//! | [`object`] | one URL: what is known about it, and how a read of it begins | plan, endpoint, op |
+//! | [`op`] | one user call: counts its requests down, first error wins, completes exactly once; calls the host | nothing |
+//! | [`plan`] | bounds, and how a read is cut into requests | nothing |
+//! | [`limit`] | the request limiter: one budget, permits handed on in order | nothing |
+//! | [`retry`] | whether and when to try again; clock and chance are arguments | nothing |
+//! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url` |
+//! | [`transport`] | moves bytes; a kind is a file and a row in `transport::KINDS` | `sys::curl`, `sys::event` |
+//! | [`transport::reactor`] | the loop that both transports share: one thread, one multi handle, attempts, timers, names | libcurl through `sys::curl` |
+//! | [`staging`] | where received bytes go | `sys::mem` |
+//! | [`callbacks`] | threads for completions, if the client asked for them | nothing |
+//! | [`config`] | settings: defaults, then the environment, then options | the environment |
+//! | [`log`](mod@log) | records to the host's hook, or to stderr where the environment asks | stderr |
+//! | [`stats`] | counters | nothing |
+//! | `exit` | stops every client's threads when the process ends | transport |
+//! | [`error`] | kinds, messages, and the table from HTTP status, errno and CURLcode to a kind | nothing |
+//! | [`sync`] | locks and atomics, or loom's | nothing |
+//! | [`sys`] | the only code that names curl_sys, libc and raw memory; faults on demand for tests | the system |
+//!
+//! A request's way: `ffi::read` makes the one unsafe promise about a buffer; `object` plans; `client` counts the operation
+//! in and hands the whole batch to its transport; a reactor admits (a permit, and a name that is known), attempts, judges,
+//! tries again or ends; `staging` commits; the last request completes the operation.
 #![deny(unsafe_code)]
 
 pub mod callbacks;

@@ -5,6 +5,7 @@ pub mod reactor;
 pub mod thread_pool;
 pub mod waker;
 
+use crate::config::{Backend, Config};
 use crate::endpoint::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectCore;
@@ -12,6 +13,7 @@ use crate::op::Operation;
 use crate::plan::ByteRange;
 use crate::retry::History;
 use crate::staging::{RequestDone, Sink};
+use crate::stats::Stats;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,6 +32,19 @@ pub trait Transport: Send + Sync {
     /// Waits until every thread but the calling one is over; false if `deadline` came first.
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool;
 }
+
+/// One way of moving bytes.
+pub struct Kind {
+    /// As `KVIKIO_REMOTE_IO_BACKEND` names it.
+    pub name: &'static str,
+    /// The setting that chooses it.
+    pub backend: Backend,
+    /// Starts it for a client.
+    pub start: fn(&Config, Arc<Stats>) -> Result<Arc<dyn Transport>>,
+}
+
+/// Every kind.
+pub const KINDS: &[Kind] = &[thread_pool::KIND, reactor::pool::KIND];
 
 /// What a request does.
 pub enum Job {

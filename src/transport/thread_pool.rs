@@ -5,11 +5,24 @@
 
 use super::reactor::engine::{Engine, Message, Stop};
 use super::reactor::pool::{accept, start_threads, works};
-use super::{Transfer, Transport};
+use super::{Kind, Transfer, Transport};
+use crate::config::{Backend, Config};
 use crate::error::Result;
+use crate::stats::Stats;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+/// Connections that a thread keeps: it has one transfer at a time, but objects on several hosts.
+const MAX_CONNECTIONS: u32 = 4;
+
+/// The row in [`super::KINDS`].
+pub const KIND: Kind = Kind { name: "EASY_THREADPOOL", backend: Backend::EasyThreadpool, start };
+
+fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
+    let engine = Engine::new(config, stats, config.num_threads, MAX_CONNECTIONS, None)?;
+    Ok(Arc::new(ThreadPool::start(engine)?))
+}
 
 /// The threads of one client.
 pub struct ThreadPool {

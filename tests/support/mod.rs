@@ -10,6 +10,7 @@ use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ObjectOptions, ReadOptions};
 use raskio::op::{OpResult, Operation};
 use raskio::sys::mem::HostBuffer;
+use raskio::transport::{KINDS, Kind};
 use raskio_testserver::pattern_at;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -28,19 +29,19 @@ pub fn ms(ms: u64) -> Duration {
 
 // ---- both backends ------------------------------------------------------------------------------------------------
 
-/// Runs `test` with EASY_THREADPOOL and with MULTI_POLL, at the same time: most of a test is waiting. A panic names the
+/// Runs `test` with every transport for remote objects, at the same time: most of a test is waiting. A panic names the
 /// backend, which is the thread's name.
 pub fn for_both_backends(test: impl Fn(Backend) + Sync) {
     let _watchdog = Watchdog::start();
     let test = &test;
     std::thread::scope(|scope| {
-        let start = |name: &str, backend| {
-            let thread = std::thread::Builder::new().name(name.into());
-            thread.spawn_scoped(scope, move || test(backend)).expect("a thread")
+        let start = |kind: &'static Kind| {
+            let thread = std::thread::Builder::new().name(kind.name.into());
+            thread.spawn_scoped(scope, || test(kind.backend)).expect("a thread")
         };
-        let both = [start("EASY_THREADPOOL", Backend::EasyThreadpool), start("MULTI_POLL", Backend::MultiPoll)];
-        let failed = both.map(|thread| thread.join().is_err());
-        assert_eq!(failed, [false, false], "failed on [EASY_THREADPOOL, MULTI_POLL]; see above");
+        let all: Vec<_> = KINDS.iter().map(|kind| (kind.name, start(kind))).collect();
+        let failed: Vec<_> = all.into_iter().filter_map(|(name, thread)| thread.join().err().map(|_| name)).collect();
+        assert!(failed.is_empty(), "failed on {failed:?}; see above");
     });
 }
 

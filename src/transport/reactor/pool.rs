@@ -1,13 +1,27 @@
 //! MULTI_POLL: N reactors under one budget.
 
 use super::engine::{Engine, Message, Stop};
-use crate::config::Dispatch;
+use crate::config::{Backend, Config, Dispatch, UNLIMITED};
 use crate::error::Result;
-use crate::stats;
-use crate::transport::{Transfer, Transport};
+use crate::stats::{self, Stats};
+use crate::sys::process;
+use crate::transport::{Kind, Transfer, Transport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+/// File descriptors left to the host and to RaskIO's own use when a budget is cut to the open-file limit.
+const RESERVED_FILES: u64 = 64;
+
+/// The row in [`crate::transport::KINDS`].
+pub const KIND: Kind = Kind { name: "MULTI_POLL", backend: Backend::MultiPoll, start };
+
+fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
+    let budget = budget_within_open_files(config.max_concurrent_requests, process::open_file_limit());
+    // Any one reactor may use the whole budget, and must not close a connection that it will need again.
+    let engine = Engine::new(config, stats, config.num_reactors, budget, Some(budget))?;
+    Ok(Arc::new(ReactorPool::start(engine, config.dispatch)?))
+}
 
 /// The reactors of one client.
 pub struct ReactorPool {
@@ -105,5 +119,38 @@ impl Transport for ReactorPool {
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
         self.engine.wait_stopped(deadline)
+    }
+}
+
+/// A budget that the open-file limit can bear: a connection is a file.
+fn budget_within_open_files(budget: u32, limit: Option<u64>) -> u32 {
+    let Some(limit) = limit else { return budget };
+    // A very small limit keeps half for the host.
+    let bearable = u32::try_from(limit.saturating_sub(RESERVED_FILES).max(limit / 2).max(1)).unwrap_or(UNLIMITED);
+    if budget <= bearable {
+        return budget;
+    }
+    if budget != UNLIMITED {
+        log::warn!(
+            target: "raskio",
+            "max_concurrent_requests is cut from {budget} to {bearable}: the open-file limit is {limit} (ulimit -n), and \
+             each request may need a connection; raise the limit to use more"
+        );
+    }
+    bearable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_cut_to_what_the_open_file_limit_bears() {
+        assert_eq!(budget_within_open_files(256, Some(1024)), 256);
+        assert_eq!(budget_within_open_files(5000, Some(1024)), 960);
+        assert_eq!(budget_within_open_files(UNLIMITED, Some(1024)), 960);
+        assert_eq!(budget_within_open_files(5000, None), 5000);
+        assert_eq!(budget_within_open_files(256, Some(20)), 10);
+        assert_eq!(budget_within_open_files(256, Some(1)), 1);
     }
 }
