@@ -5,6 +5,7 @@ mod support;
 
 use raskio::endpoint::{KINDS, Kind};
 use raskio::error::ErrorKind;
+use raskio::object::ReadOptions;
 use raskio_testserver::{Object, Reply, Server, get, head};
 use support::{TestClient, for_both_backends, read, start, stat, try_start};
 
@@ -59,7 +60,7 @@ fn stat_tells_the_size_and_reads_keep_to_it() {
         read(&object, 0, SIZE as usize);
         read(&object, SIZE - 1, 1);
         for (offset, len) in [(SIZE, 1), (SIZE - 1, 2), (0, SIZE as usize + 1), (u64::MAX, 1)] {
-            let error = try_start(&object, offset, len as usize, &Default::default()).err().unwrap();
+            let error = try_start(&object, offset, len, &ReadOptions::default()).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
     });

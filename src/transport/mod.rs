@@ -33,6 +33,9 @@ pub trait Transport: Send + Sync {
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool;
 }
 
+/// Starts a transport for a client.
+pub type Start = fn(&Config, Arc<Stats>) -> Result<Arc<dyn Transport>>;
+
 /// One way of moving bytes.
 pub struct Kind {
     /// As `KVIKIO_REMOTE_IO_BACKEND` names it.
@@ -40,7 +43,7 @@ pub struct Kind {
     /// The setting that chooses it.
     pub backend: Backend,
     /// Starts it for a client.
-    pub start: fn(&Config, Arc<Stats>) -> Result<Arc<dyn Transport>>,
+    pub start: Start,
 }
 
 /// Every kind.
