@@ -63,6 +63,32 @@ fn after_an_early_close_or_a_short_reply_only_the_rest_is_asked_for() {
 }
 
 #[test]
+fn a_server_without_ranges_is_resumed_by_reading_the_whole_object_again() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100_000), TestClient::new(backend));
+        server.script(
+            get("/data"),
+            [
+                Reply::object().ignore_range().close_after(40_000),
+                Reply::object().ignore_range().close_after(30_000),
+                Reply::object().ignore_range().close_after(70_000),
+                Reply::object().ignore_range(),
+            ],
+        );
+        read(&client.open(&server.url("/data")), 0, 100_000);
+        assert_eq!(server.ranges(), ["0-99999", "40000-99999", "40000-99999", "70000-99999"]);
+        // Another version, and a part of the object, cannot be continued like that.
+        let object = client.open(&server.url("/data"));
+        let changed = Reply::object().ignore_range().etag("\"b\"");
+        server.script(get("/data"), [Reply::object().ignore_range().close_after(40_000), changed]);
+        read_fails(&object, 0, 100_000, ErrorKind::ObjectChanged, &[]);
+        let object = client.open(&server.url("/data"));
+        server.script(get("/data"), [Reply::object().close_after(40), Reply::object().ignore_range()]);
+        read_fails(&object, 10, 100, ErrorKind::Range, &["ignored the range"]);
+    });
+}
+
+#[test]
 fn a_resume_names_the_version_only_by_a_strong_etag() {
     for_both_backends(|backend| {
         for (etag, if_match) in [(Some("\"v1\""), Some("\"v1\"")), (Some("W/\"v1\""), None), (None, None)] {

@@ -28,8 +28,8 @@ const MAX_STALE: u32 = 3;
 enum Body {
     /// Nothing came yet.
     Unseen,
-    /// It is the range that was asked for: so many bytes may still come.
-    Wanted { left: u64 },
+    /// It is the range that was asked for: after the bytes that were received before, so many may still come.
+    Wanted { skip: u64, left: u64 },
     /// It is the server's explanation.
     Explanation { read: u64 },
 }
@@ -271,7 +271,10 @@ impl Attempt {
             return false;
         }
         match &mut self.body {
-            Body::Wanted { left } => {
+            Body::Wanted { skip, left } => {
+                let known = usize::try_from(*skip).unwrap_or(usize::MAX).min(bytes.len());
+                *skip -= known as u64;
+                let bytes = &bytes[known..];
                 let n = bytes.len() as u64;
                 let fits = n <= *left
                     && match self.transfer.job_mut() {
@@ -315,7 +318,12 @@ impl Attempt {
         };
         match self.check(missing) {
             Ok(left) => {
-                self.body = Body::Wanted { left };
+                self.body = Body::Wanted { skip: 0, left };
+                true
+            }
+            // A server without ranges can be resumed by reading the whole object again.
+            Err(_) if self.sends_it_all_again() => {
+                self.body = Body::Wanted { skip: missing.start, left: missing.len };
                 true
             }
             Err(error) => {
@@ -333,6 +341,16 @@ impl Attempt {
         let reply = object.endpoint().check(missing, &self.head)?;
         object.learn(reply.total, None).map_err(|error| self.with_status(error))?;
         Ok(reply.len)
+    }
+
+    /// The reply to a resumed read of a whole object is the whole object, unchanged as far as can be told.
+    fn sends_it_all_again(&self) -> bool {
+        let Job::Read { range, .. } = self.transfer.job() else { return false };
+        self.head.status == 200
+            && range.start == 0
+            && self.transfer.written() > 0
+            && self.head.content_length == Some(range.len)
+            && self.check(*range).is_ok()
     }
 
     fn with_status(&self, error: Error) -> Error {
