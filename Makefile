@@ -8,6 +8,7 @@ help:
 	@echo 'make test            every check, with the time of each stage'
 	@echo 'make test-STAGE      one stage: $(STAGES)'
 	@echo 'make build           build and install into build/prefix'
+	@echo 'make bench           RaskIO beside plain libcurl and KvikIO (BENCH="--scale 0.05 --rounds 1": a short look)'
 	@echo 'make check-msrv      build and test with the oldest supported Rust'
 	@echo 'make clean           remove build/ and target/'
 
@@ -24,11 +25,15 @@ build:
 	@bash scripts/setup.sh demo
 	@bash scripts/stages/install.sh
 
+bench: build
+	@bash scripts/setup.sh bench
+	@python3 benches/run.py --prefix build/prefix $(BENCH)
+
 check-msrv:
 	@bash scripts/check_msrv.sh
 
 clean:
 	rm -rf build target
 
-.PHONY: help demo test build check-msrv clean $(addprefix test-,$(STAGES))
+.PHONY: help demo test build bench check-msrv clean $(addprefix test-,$(STAGES))
 .NOTPARALLEL:
