@@ -7,8 +7,8 @@ help:
 	@echo 'make demo URL=...    the same with any http:// or https:// object'
 	@echo 'make test            every check, with the time of each stage'
 	@echo 'make test-STAGE      one stage: $(STAGES)'
-	@echo 'make bench           RaskIO beside raw receives, bare libcurl and KvikIO, into build/bench (some 15 minutes)'
 	@echo 'make build           build and install into build/prefix'
+	@echo 'make bench           RaskIO beside plain libcurl and KvikIO (BENCH="--scale 0.05 --rounds 1": a short look)'
 	@echo 'make check-msrv      build and test with the oldest supported Rust'
 	@echo 'make clean           remove build/ and target/'
 
@@ -21,16 +21,13 @@ test:
 $(addprefix test-,$(STAGES)): test-%:
 	@bash scripts/test.sh $*
 
-# BENCH holds arguments of benches/run.py, such as --cases large --rounds 3.
-bench:
-	@bash scripts/setup.sh bench
-	@bash scripts/stages/install.sh
-	@mkdir -p build/bench
-	@python3 benches/run.py --prefix build/prefix --output build/bench/results $(BENCH)
-
 build:
 	@bash scripts/setup.sh demo
 	@bash scripts/stages/install.sh
+
+bench: build
+	@bash scripts/setup.sh bench
+	@python3 benches/run.py --prefix build/prefix $(BENCH)
 
 check-msrv:
 	@bash scripts/check_msrv.sh
@@ -38,5 +35,5 @@ check-msrv:
 clean:
 	rm -rf build target
 
-.PHONY: help demo test bench build check-msrv clean $(addprefix test-,$(STAGES))
+.PHONY: help demo test build bench check-msrv clean $(addprefix test-,$(STAGES))
 .NOTPARALLEL:

