@@ -58,22 +58,26 @@ pub struct Member {
 }
 
 /// Requests that any of several threads may take: the thread pool's.
-#[derive(Default)]
-pub struct Board {
-    state: Mutex<BoardState>,
+pub struct Board<T = Transfer> {
+    state: Mutex<BoardState<T>>,
 }
 
-#[derive(Default)]
-struct BoardState {
-    queue: VecDeque<Transfer>,
-    /// Threads that found nothing, most recent last: that one's caches are the warmest.
+struct BoardState<T> {
+    queue: VecDeque<T>,
+    /// Threads that found nothing and have nothing, most recent last: that one's caches are the warmest.
     idle: Vec<usize>,
     closed: bool,
 }
 
-impl Board {
+impl<T> Default for Board<T> {
+    fn default() -> Board<T> {
+        Board { state: Mutex::new(BoardState { queue: VecDeque::new(), idle: Vec::new(), closed: false }) }
+    }
+}
+
+impl<T> Board<T> {
     /// Adds requests; returns the threads to wake, or the batch itself once it is closed.
-    fn push(&self, batch: Vec<Transfer>, first: bool) -> std::result::Result<Vec<usize>, Vec<Transfer>> {
+    fn push(&self, batch: Vec<T>, first: bool) -> std::result::Result<Vec<usize>, Vec<T>> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(batch);
@@ -89,24 +93,29 @@ impl Board {
     }
 
     /// Refuses whatever comes after this, and returns what came before.
-    pub fn close(&self) -> Vec<Transfer> {
+    pub fn close(&self) -> Vec<T> {
         let mut state = self.state.lock();
         state.closed = true;
         std::mem::take(&mut state.queue).into()
     }
 
     /// A request for `member`; `None`, and it is woken when there is one.
-    pub fn take(&self, member: usize) -> Option<Transfer> {
+    pub fn take(&self, member: usize) -> Option<T> {
         let mut state = self.state.lock();
-        let transfer = state.queue.pop_front();
-        if transfer.is_none() && !state.idle.contains(&member) {
-            state.idle.push(member);
+        let taken = state.queue.pop_front();
+        let listed = state.idle.iter().position(|&idle| idle == member);
+        match (&taken, listed) {
+            (None, None) => state.idle.push(member),
+            // It was up for another reason, a sweep say, and came first. Left in the list, it would be woken in place of
+            // one that is idle, and a request would wait although there is a thread for it.
+            (Some(_), Some(at)) => drop(state.idle.remove(at)),
+            (None, Some(_)) | (Some(_), None) => {}
         }
-        transfer
+        taken
     }
 
     /// Takes out those for which `over` is true.
-    pub fn sweep(&self, over: impl Fn(&Transfer) -> bool) -> Vec<Transfer> {
+    pub fn sweep(&self, over: impl Fn(&T) -> bool) -> Vec<T> {
         let mut state = self.state.lock();
         if !state.queue.iter().any(&over) {
             return Vec::new();
@@ -304,5 +313,20 @@ impl Engine {
             running = self.ended.wait_until(running, deadline);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_found_work_by_itself_is_not_woken_in_place_of_an_idle_one() {
+        let board = Board::default();
+        assert!([0, 1, 2].map(|member| board.take(member)) == [None; 3]);
+        assert_eq!(board.push(vec!['a'], false), Ok(vec![2]));
+        // A sweep has woken 1, and it is faster than 2.
+        assert_eq!((board.take(1), board.take(2)), (Some('a'), None));
+        assert_eq!(board.push(vec!['b', 'c'], false), Ok(vec![0, 2]), "1 works, and cannot take anything");
     }
 }
