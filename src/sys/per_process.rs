@@ -72,14 +72,15 @@ mod tests {
                 DROPPED.fetch_add(1, Ordering::SeqCst);
             }
         }
-        let cell = PerProcess::new();
+        // A static, as all of them are: a value that was published is never freed.
+        static CELL: PerProcess<Value> = PerProcess::new();
         let (made, start) = (AtomicUsize::new(0), Barrier::new(8));
         let seen: Vec<(usize, bool)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {
                         start.wait();
-                        let (value, mine) = cell.get_or_make(|| Value(made.fetch_add(1, Ordering::SeqCst)));
+                        let (value, mine) = CELL.get_or_make(|| Value(made.fetch_add(1, Ordering::SeqCst)));
                         (value.0, mine)
                     })
                 })

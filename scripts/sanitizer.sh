@@ -1,0 +1,51 @@
+# Sourced by the stages asan, tsan and fuzz: a build whose Rust code is instrumented, by the stable toolchain. Bash.
+# RUSTC_BOOTSTRAP=1 lets it take the flags; it is set for these test builds alone.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+need_rust
+export RUSTC_BOOTSTRAP=1
+host=$("$RUSTC" -vV | sed -n 's/^host: //p')
+
+# need_runtime NAME: rust.org's toolchains bring the sanitizers' runtimes, those of some distributions do not.
+need_runtime() {
+  compgen -G "$("$RUSTC" --print sysroot)/lib/rustlib/$host/lib/librustc-*_rt.$1.a" >/dev/null ||
+    skip "this Rust has no runtime of the sanitizer '$1' (rustup's toolchains have it)"
+}
+
+# The bundled OpenSSL takes minutes to build and is not what is looked at: the one of another build in this checkout
+# serves, if there is one for this version of the crate.
+reuse_openssl() {
+  local lib
+  lib=$(ls -t "$target"/{release,debug}/build/openssl-sys-*/out/openssl-build/install/lib/libssl.a 2>/dev/null | head -n 1 || true)
+  [ -n "$lib" ] || return 0
+  OPENSSL_DIR=$(dirname "$(dirname "$lib")")
+  export OPENSSL_DIR OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
+}
+
+# instrument TARGET_DIRECTORY FLAG…: what cargo_sanitized builds with. An explicit --target keeps the flags off build
+# scripts and procedural macros.
+instrument() {
+  sanitized=$target/$1
+  shift
+  export RUSTFLAGS="$*"
+}
+cargo_sanitized() {
+  local command=("$1")
+  shift
+  if [ "${command[0]}" = nextest ]; then
+    command+=("$1")
+    shift
+  fi
+  "$CARGO" "${command[@]}" --locked --target "$host" --target-dir "$sanitized" "$@"
+}
+
+# must_report TEST TEXT: the planted bug (tests/planted.rs) has to end in a report that says TEXT.
+planted=0
+must_report() {
+  local log=$build/planted-$1.log
+  if cargo_sanitized test --features fault-injection --test planted -- --ignored --exact "$1" --nocapture >"$log" 2>&1; then
+    fail "the planted bug '$1' was not caught: the sanitizer is off, or does not see Rust code"
+  fi
+  grep -qE -- "$2" "$log" || fail "the planted bug '$1' did not end in a report of '$2': $(tail -n 40 "$log")"
+  planted=$((planted + 1))
+  say "planted: $1 is reported"
+}

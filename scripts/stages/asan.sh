@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# AddressSanitizer and LeakSanitizer over the Rust tests, with RaskIO's own code instrumented. libcurl and OpenSSL are not:
+# their heap is watched (every block, and what they copy with memcpy and the like), their plain loads and stores are not.
+. "$(dirname "$0")/../sanitizer.sh"
+need_runtime asan
+reuse_openssl
+instrument asan -Zsanitizer=address -Cforce-frame-pointers=yes --cfg 'raskio_sanitizer="address"'
+export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allow_addr2line=1
+# Whatever runs in threads, calls back, fails or ends; not what reads the header, the log or the ABI.
+tests=(callbacks cancel cases connections error_replies faults limits name_lookup protocol ranges redirects resume retry
+  secrets shutdown stat threads time_limits)
+with() { printf -- '--test %s ' "$@"; }
+cargo_sanitized test --features fault-injection --lib $(with planted fork "${tests[@]}") --no-run
+
+must_report use_after_free 'AddressSanitizer: heap-use-after-free'
+must_report out_of_bounds_write 'AddressSanitizer: heap-buffer-overflow'
+must_report read_into_freed_memory 'AddressSanitizer: heap-use-after-free'
+grep -q 'raskio::sys::mem::HostBuffer' "$build/planted-read_into_freed_memory.log" ||
+  fail "the report of read_into_freed_memory does not name the library's code: it is not instrumented"
+must_report leak 'LeakSanitizer: detected memory leaks'
+
+run() {
+  local runner=(test)
+  if have cargo-nextest; then runner=(nextest run); fi
+  cargo_sanitized "${runner[@]}" --features fault-injection --no-fail-fast "$@"
+}
+# Without leak detection, each for its reason:
+names=(
+  # As its name says: libcurl's handle is never freed.
+  a_handle_that_libcurl_keeps_is_leaked_and_its_request_starts_over
+  # The process ends in the middle of its reads, and frees nothing.
+  a_process_with_reads_in_flight_ends_well
+)
+skips=()
+for name in "${names[@]}"; do skips+=(--skip "$name"); done
+run --lib $(with "${tests[@]}") -- "${skips[@]}"
+export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
+run $(with faults shutdown) -- --exact "${names[@]}"
+# A forked child has its parent's memory, but not the threads whose stacks refer to it.
+run $(with fork)
+say "$planted planted bugs were reported"
