@@ -151,7 +151,17 @@ fn requests_that_failed_together_do_not_come_back_together() {
 fn what_the_network_breaks_is_tried_again() {
     for_both_backends(|backend| {
         let client = TestClient::new(backend);
-        for reply in [Reply::close(), Reply::reset(), Reply::object().reset_after(0)] {
+        let cut_head = |head: &str| Reply::raw(head.as_bytes());
+        for reply in [
+            Reply::close(),
+            Reply::reset(),
+            Reply::object().reset_after(0),
+            cut_head("HTTP/1."),
+            cut_head("HTTP/1.1 206 Partial Content\r\n"),
+            cut_head("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-99/1"),
+            cut_head("HTTP/1.1 404 Not Fou"),
+            cut_head("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n"),
+        ] {
             let server = server_of(100);
             server.script("/data", [reply, Reply::object()]);
             read(&client.open(&server.url("/data")), 0, 100);
