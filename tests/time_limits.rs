@@ -45,6 +45,29 @@ fn a_server_that_never_answers_is_given_up_and_holds_up_nobody() {
     });
 }
 
+/// A thread of the pool went to sleep after it, with a request waiting.
+#[test]
+fn what_waits_behind_a_stalled_request_starts_as_soon_as_that_is_given_up() {
+    for_both_backends(|backend| {
+        let server = server_of(100);
+        server.script("/data", [Reply::never(), Reply::object()]);
+        let client = TestClient::with(backend, |options| {
+            options.stall_timeout_ms = Some(500);
+            options.max_attempts = Some(1);
+            options.num_threads = Some(1);
+            options.max_concurrent_requests = Some(1);
+        });
+        let object = client.open(&server.url("/data"));
+        let mut stalled = start(&object, 0, 100);
+        assert!(server.wait_for(|counts| counts.in_flight == 1, support::LONG));
+        let mut waiting = start(&object, 0, 100);
+        let given_up = stalled.wait();
+        given_up.fails(ErrorKind::TimedOut, &["stall limit"]);
+        let waited = waiting.succeeds().at - given_up.at;
+        assert!(waited < Duration::from_secs(2), "{waited:?} after the stalled request was given up");
+    });
+}
+
 /// Case 38, scaled: three times the stall limit instead of an eighth of the request limit.
 #[test]
 fn slow_progress_is_no_stall() {

@@ -111,8 +111,7 @@ impl Local {
             }
             self.expire_timers();
             self.admit()?;
-            let finished = self.drive()?;
-            self.scan_for_stalls()?;
+            let finished = self.drive()? + self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
             if finished == 0 {
                 self.sleep()?;
@@ -419,12 +418,14 @@ impl Local {
         self.multi.as_ref().map(Multi::tokens).unwrap_or_default()
     }
 
-    fn scan_for_stalls(&mut self) -> Result<()> {
-        let Some(limit) = self.engine.stall else { return Ok(()) };
+    /// Ends the transfers that nothing comes for. Returns how many.
+    fn scan_for_stalls(&mut self) -> Result<usize> {
+        let Some(limit) = self.engine.stall else { return Ok(0) };
         let now = Instant::now();
         if now < self.next_scan {
-            return Ok(());
+            return Ok(0);
         }
+        let mut ended = 0;
         self.next_scan = now + scan_period(limit);
         for token in self.tokens() {
             let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
@@ -432,9 +433,10 @@ impl Local {
             if attempt.stalled(now, limit) {
                 attempt.abort_stalled(limit);
                 self.reap(token, 0)?;
+                ended += 1;
             }
         }
-        Ok(())
+        Ok(ended)
     }
 
     fn sleep(&mut self) -> Result<()> {
