@@ -206,7 +206,8 @@ fn whole_budget_is_there(world: &World, side: &Side, budget: usize) {
         pending.submit();
         side.accepted.fetch_add(1, SeqCst);
     }
-    let reached = gate.wait_held(budget, Duration::from_secs(20));
+    // Less than the stall limit, which would end them.
+    let reached = gate.wait_held(budget, Duration::from_millis(1500));
     thread::sleep(Duration::from_millis(50));
     let held = gate.held();
     if !reached || held != budget {
