@@ -9,6 +9,7 @@ help:
 	@echo 'make test-STAGE      one stage: $(STAGES)'
 	@echo 'make build           build and install into build/prefix'
 	@echo 'make bench           RaskIO beside plain libcurl and KvikIO (BENCH="--scale 0.05 --rounds 1": a short look)'
+	@echo 'make soak            random faults on 100,000 random reads, at most 5 minutes (READS=N MINUTES=N SEED=N)'
 	@echo 'make check-msrv      build and test with the oldest supported Rust'
 	@echo 'make clean           remove build/ and target/'
 
@@ -25,6 +26,13 @@ build:
 	@bash scripts/setup.sh demo
 	@bash scripts/stages/install.sh
 
+# A new seed each time, printed; the stage of the tests always has the same.
+soak: export READS ?= 100000
+soak: export MINUTES ?= 5
+soak: export SEED ?= $(shell date +%s)
+soak:
+	@bash scripts/stages/soak.sh
+
 bench: build
 	@bash scripts/setup.sh bench
 	@python3 benches/run.py --prefix build/prefix $(BENCH)
@@ -35,5 +43,5 @@ check-msrv:
 clean:
 	rm -rf build target
 
-.PHONY: help demo test build bench check-msrv clean $(addprefix test-,$(STAGES))
+.PHONY: help demo test build soak bench check-msrv clean $(addprefix test-,$(STAGES))
 .NOTPARALLEL:

@@ -144,7 +144,10 @@ pub fn check(
     let wrong = |what: &str| {
         let faults: Vec<_> = entry.faults().into_iter().map(faults::name).collect();
         let elapsed = outcome.at.duration_since(over.begun);
-        world.violation(format!("operation {id}: {what}; {outcome:?} after {elapsed:?}, faults {faults:?}, {:?}", over.plan));
+        world.violation(format!(
+            "operation {id}: {what}; {outcome:?} after {elapsed:?}, faults {faults:?}, {:?}",
+            over.plan
+        ));
     };
     if let Err(error) = over.op.wait(Some(Duration::from_secs(20))) {
         wrong(&format!("its callback does not return: {error}"));
@@ -199,7 +202,8 @@ pub fn check(
             }
         }
     }
-    let late = |since: Option<Instant>| since.map_or(Duration::ZERO, |since| outcome.at.saturating_duration_since(since));
+    let late =
+        |since: Option<Instant>| since.map_or(Duration::ZERO, |since| outcome.at.saturating_duration_since(since));
     let deadline = late(over.plan.deadline.map(|limit| over.begun + limit));
     let cancel = late(over.cancelled_at);
     if deadline.max(cancel) > LATE && now.standstills == over.moment.standstills {
@@ -240,10 +244,8 @@ fn explained(over: &Running, entry: &Entry, facts: &Facts, outcome: &Outcome, er
 
 /// A failure that a retry gets over ends a request only after all its attempts, each of which met a fault.
 fn gave_up_early(over: &Running, entry: &Entry, facts: &Facts, outcome: &Outcome, error: &Error) -> bool {
-    let passing = matches!(
-        error.kind(),
-        ErrorKind::Connection | ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::Range
-    );
+    let passing =
+        matches!(error.kind(), ErrorKind::Connection | ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::Range);
     let apart = entry.fatal.load(SeqCst) || deadline_was_over(over, outcome);
     passing
         && !apart

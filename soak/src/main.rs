@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     }
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload_as_str() != Some("a planted panic") {
+        if panic.payload().downcast_ref::<&str>() != Some(&"a planted panic") {
             PANICS.fetch_add(1, SeqCst);
             usual(panic);
         }
@@ -102,7 +102,10 @@ fn soak(arguments: &Arguments) -> ExitCode {
         round => WARM_UP + (1.0 - WARM_UP) * (round - 1) as f64 / (rounds - 1) as f64,
     };
     let bound = |round: u64| if round == rounds { reads } else { (reads as f64 * part(round)) as u64 };
-    println!("{:>5} {:>9} {:>7} {:>9} {:>8} {:>6} {:>7} {:>9}", "round", "ops", "failed", "MB", "seconds", "files", "threads", "RSS KiB");
+    println!(
+        "{:>5} {:>9} {:>7} {:>9} {:>8} {:>6} {:>7} {:>9}",
+        "round", "ops", "failed", "MB", "seconds", "files", "threads", "RSS KiB"
+    );
     let (mut all, mut warm): (Tally, Option<Usage>) = (Tally::default(), None);
     for number in 0..rounds {
         let round = Round {
@@ -184,7 +187,8 @@ fn report(world: &World, all: &Tally, took: Duration, reads: u64) {
         all.requests, all.retried, all.connections, all.reused
     );
     let planted = world.script.planted.iter().map(|n| n.load(SeqCst));
-    let names: Vec<_> = planted.clone().enumerate().map(|(i, n)| format!("{} {n}", faults::name(i as u8 + 1))).collect();
+    let names: Vec<_> =
+        planted.clone().enumerate().map(|(i, n)| format!("{} {n}", faults::name(i as u8 + 1))).collect();
     println!("planted {}: {}", planted.sum::<u64>(), names.join(", "));
     let inside: Vec<_> = chaos::inside::hits().into_iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!("inside: {}", if inside.is_empty() { "nothing, in this build".into() } else { inside.join(", ") });

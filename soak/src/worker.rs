@@ -115,7 +115,9 @@ pub fn work(world: &Arc<World>, side: &Arc<Side>, round: &Round, starting: &Atom
                 last = Instant::now();
                 for (id, outcome) in std::iter::once((id, outcome)).chain(receiver.try_iter()) {
                     let Some(over) = running.remove(&id) else {
-                        world.violation(format!("operation {id}: a callback for an operation that is over: {outcome:?}"));
+                        world.violation(format!(
+                            "operation {id}: a callback for an operation that is over: {outcome:?}"
+                        ));
                         continue;
                     };
                     let failed = outcome.error.is_some();

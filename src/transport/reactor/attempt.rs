@@ -376,7 +376,8 @@ impl Attempt {
             None if finished.code != 0 && !self.explained() => return self.broken(finished, policy, chance),
             // To libcurl a connection that closes inside the head ends a reply without a body.
             None if !self.head.complete => {
-                let error = Error::new(ErrorKind::Connection, "the connection closed in the middle of the reply's head");
+                let error =
+                    Error::new(ErrorKind::Connection, "the connection closed in the middle of the reply's head");
                 let error = self.with_status(error);
                 return self.retry(error, policy, None, chance);
             }
