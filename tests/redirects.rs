@@ -52,6 +52,19 @@ fn a_relative_redirect_is_resolved_against_where_it_came_from() {
 }
 
 #[test]
+fn redirects_are_counted_anew_for_each_attempt() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100), TestClient::new(backend));
+        for (from, to) in [("/data", "/1"), ("/1", "/2"), ("/2", "/3"), ("/3", "/final")] {
+            server.script(from, [Reply::redirect(302, to)]);
+        }
+        // Three attempts of four redirects each, and ten are the most that one may follow.
+        server.script("/final", [Reply::object().reset_after(10), Reply::object().reset_after(10), Reply::object()]);
+        assert_eq!(read(&client.open(&server.url("/data")), 0, 100).attempts, 15);
+    });
+}
+
+#[test]
 fn the_goal_is_remembered_per_object() {
     for_both_backends(|backend| {
         let (server, client) = (server_of(100), TestClient::new(backend));

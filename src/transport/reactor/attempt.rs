@@ -571,6 +571,7 @@ pub fn retry_later(
             );
             // A later attempt starts from the object's own URL again: the redirect's goal may be what failed.
             transfer.moved_to = None;
+            transfer.redirects = 0;
             Verdict::Again(transfer, wait)
         }
         None => fail(transfer, error),
