@@ -224,7 +224,11 @@ impl OpOwner for Client {
             // The host may be half gone: neither call it nor drop what it gave.
             return std::mem::forget(job);
         }
-        self.callbacks.run(job);
+        if self.config.callback_threads == 0 {
+            return self.callbacks.run(job);
+        }
+        // It may wait for its turn until the process is on its way out.
+        self.callbacks.run(Box::new(move || if exit::is_exiting() { std::mem::forget(job) } else { job() }));
     }
 
     fn op_starts_completion(&self, cancelled: bool) {

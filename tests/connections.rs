@@ -104,6 +104,26 @@ fn a_kept_alive_connection_that_dies_at_the_next_request_costs_no_attempt() {
     });
 }
 
+/// A server that sends a body to a HEAD, or more than it announced: the next request finds the rest of it on the connection.
+#[test]
+fn what_is_left_of_the_last_reply_costs_a_connection_and_no_attempt() {
+    for_both_backends(|backend| {
+        for rest in ["left over, and no status line\r\n\r\n", "HTTP/0 left over\r\n\r\n", "\0\0\0\0"] {
+            let server = server_of(100);
+            let client = TestClient::with(backend, |options| {
+                options.num_threads = Some(1);
+                options.max_attempts = Some(1);
+            });
+            // As if the rest had come in front of the reply.
+            server.script("/data", [Reply::object(), Reply::raw(rest), Reply::object()]);
+            let object = client.open(&server.url("/data"));
+            read(&object, 0, 100);
+            read(&object, 0, 100);
+            assert_eq!((server.requests(), server.connections()), (3, 2), "{rest:?}");
+        }
+    });
+}
+
 #[test]
 fn a_server_that_was_restarted_is_read_again() {
     for_both_backends(|backend| {

@@ -26,8 +26,40 @@ static void *exit_from_thread(void *argument) {
   return NULL;
 }
 
+/* What a host's own exit handlers take down is gone while the process still lives. */
+static volatile int half_gone;
+
+static void take_down(void) {
+  half_gone = 1;
+  sleep_ms(500);
+}
+
+static void must_not_begin(void *user_data, const raskio_result *result) {
+  (void)user_data;
+  (void)result;
+  if (half_gone) _exit(99);
+  sleep_ms(50);
+}
+
+/* More callbacks wait for their thread than run until the exit. Handlers run in reverse order: this one after RaskIO's. */
+static int run_with_callback_thread(uint32_t backend) {
+  raskio_client_options options = client_options(backend);
+  raskio_client *client = NULL;
+  raskio_error *error = NULL;
+  options.callback_threads = 1;
+  REQUIRE(atexit(take_down) == 0);
+  REQUIRE_OK(raskio_client_new(&options, &client, &error), error);
+  raskio_object *object = open_object(client, "small");
+  for (int i = 0; i < READS; i++) {
+    CHECK_STATUS(raskio_read(object, 0, NULL, 0, NULL, must_not_begin, NULL, NULL, NULL), RASKIO_OK);
+  }
+  sleep_ms(100);
+  return STATUS;
+}
+
 /* The process under test. */
 static int run(const char *way, uint32_t backend) {
+  if (strcmp(way, "callback_thread") == 0) return run_with_callback_thread(backend);
   raskio_client *client = new_client(backend);
   raskio_object *stuck = open_object(client, "medium?stall_after=1000");
   raskio_object *busy = open_object(client, "large?rate=2000000");
@@ -58,7 +90,7 @@ static int run(const char *way, uint32_t backend) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const ways[] = {"return", "exit", "thread", "callback", "released"};
+  static const char *const ways[] = {"return", "exit", "thread", "callback", "released", "callback_thread"};
   if (argc == 3) return run(argv[1], (uint32_t)atoi(argv[2]));
   server_url();
   FOR_EACH_BACKEND(backend) {

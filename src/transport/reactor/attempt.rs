@@ -498,7 +498,9 @@ impl Attempt {
     /// libcurl reports a failure.
     fn broken(mut self, finished: &Finished, policy: &RetryPolicy, chance: f64) -> Verdict {
         let untouched = self.head.status == 0 && self.received == 0;
-        let lost = matches!(finished.code, 52 | 55 | 56);
+        // A reply that is none (1, 8), on a connection that was used before: what the server sent too much of the last
+        // reply, such as a body to a HEAD, lies in the way.
+        let lost = matches!(finished.code, 1 | 8 | 52 | 55 | 56);
         if untouched && lost && finished.connections == 0 && self.transfer.stale < MAX_STALE {
             self.transfer.stale += 1;
             return Verdict::Again(self.transfer, Duration::ZERO);

@@ -22,6 +22,13 @@ struct Timer {
     due: Due,
 }
 
+impl Timer {
+    /// The deadline of an operation that is gone.
+    fn is_moot(&self) -> bool {
+        matches!(&self.due, Due::Deadline(op) if op.strong_count() == 0)
+    }
+}
+
 impl PartialEq for Timer {
     fn eq(&self, other: &Timer) -> bool {
         self.cmp(other) == Ordering::Equal
@@ -40,11 +47,16 @@ impl Ord for Timer {
     }
 }
 
+/// Fewer timers than this are not worth a look for deadlines that no longer matter.
+const FEW: usize = 1024;
+
 /// Timers in order of time.
 #[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Timer>,
     number: u64,
+    /// Timers that were left after the last clearance.
+    kept: usize,
 }
 
 impl Timers {
@@ -55,6 +67,12 @@ impl Timers {
 
     /// Adds one.
     pub fn push(&mut self, at: Instant, due: Due) {
+        // A deadline outlives its operation, and keeps its memory: with a limit of an hour that is every read of an hour.
+        // Looking when their number has doubled costs a constant for each timer.
+        if self.heap.len() >= FEW.max(2 * self.kept) {
+            self.heap.retain(|timer| !timer.is_moot());
+            self.kept = self.heap.len();
+        }
         self.number += 1;
         self.heap.push(Timer { at, number: self.number, due });
     }
@@ -83,5 +101,44 @@ impl Timers {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::OpOwner;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    struct Nobody;
+    impl OpOwner for Nobody {
+        fn cancel_requested(&self) {}
+        fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
+            job();
+        }
+        fn op_starts_completion(&self, _: bool) {}
+        fn op_finished(&self) {}
+    }
+
+    fn operation() -> Arc<Operation> {
+        Operation::new(Arc::new(Nobody), 1, 0, None, Box::new(|_| {}))
+    }
+
+    #[test]
+    fn deadlines_of_operations_that_are_gone_do_not_pile_up() {
+        let mut timers = Timers::default();
+        let at = Instant::now() + Duration::from_secs(3600);
+        let alive: Vec<_> = (0..10).map(|_| operation()).collect();
+        alive.iter().for_each(|op| timers.push(at, Due::Deadline(Arc::downgrade(op))));
+        for _ in 0..10 * FEW {
+            timers.push(at, Due::Deadline(Arc::downgrade(&operation())));
+        }
+        assert!(timers.heap.len() <= FEW, "{} timers for 10 operations", timers.heap.len());
+        let mut left = 0;
+        while let Some(Due::Deadline(op)) = timers.pop_due(at) {
+            left += usize::from(op.strong_count() > 0);
+        }
+        assert_eq!(left, 10, "the deadlines that still matter are kept");
     }
 }
