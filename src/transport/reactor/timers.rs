@@ -45,7 +45,12 @@ impl Ord for Timer {
 pub struct Timers {
     heap: BinaryHeap<Timer>,
     number: u64,
+    /// At this size it is worth looking for deadlines of operations that are gone.
+    crowded: usize,
 }
+
+/// Fewer timers than this are never worth a look.
+const FEW: usize = 64;
 
 impl Timers {
     /// Whether there is none.
@@ -55,6 +60,12 @@ impl Timers {
 
     /// Adds one.
     pub fn push(&mut self, at: Instant, due: Due) {
+        // Most operations end long before their deadline, whose timer would keep its memory until then. Looking at twice
+        // the size that was left the last time costs each timer a constant time.
+        if self.heap.len() >= self.crowded.max(FEW) {
+            self.heap.retain(|timer| !matches!(&timer.due, Due::Deadline(op) if op.strong_count() == 0));
+            self.crowded = 2 * self.heap.len();
+        }
         self.number += 1;
         self.heap.push(Timer { at, number: self.number, due });
     }
@@ -83,5 +94,36 @@ impl Timers {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn deadlines_of_operations_that_are_gone_do_not_pile_up() {
+        struct Nobody;
+        impl crate::op::OpOwner for Nobody {
+            fn cancel_requested(&self) {}
+            fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
+                job();
+            }
+            fn op_starts_completion(&self, _: bool) {}
+            fn op_finished(&self) {}
+        }
+        let operation = || Operation::new(std::sync::Arc::new(Nobody), 1, 0, None, Box::new(|_| {}));
+        let (mut timers, tomorrow) = (Timers::default(), Instant::now() + Duration::from_secs(86_400));
+        let alive: Vec<_> = (0..100).map(|_| operation()).collect();
+        for op in &alive {
+            timers.push(tomorrow, Due::Deadline(std::sync::Arc::downgrade(op)));
+        }
+        for _ in 0..10_000 {
+            timers.push(tomorrow, Due::Deadline(std::sync::Arc::downgrade(&operation())));
+        }
+        assert!(timers.heap.len() <= 2 * alive.len() + 1, "{} timers", timers.heap.len());
+        let live = |timer: &&Timer| matches!(&timer.due, Due::Deadline(op) if op.strong_count() > 0);
+        assert_eq!(timers.heap.iter().filter(live).count(), alive.len(), "none of a running operation is lost");
     }
 }
