@@ -2,23 +2,27 @@
 # RUSTC_BOOTSTRAP=1 lets it take the flags; it is set for these test builds alone.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_rust
-export RUSTC_BOOTSTRAP=1
 host=$("$RUSTC" -vV | sed -n 's/^host: //p')
 
-# need_runtime NAME: rust.org's toolchains bring the sanitizers' runtimes, those of some distributions do not.
-need_runtime() {
-  compgen -G "$("$RUSTC" --print sysroot)/lib/rustlib/$host/lib/librustc-*_rt.$1.a" >/dev/null ||
-    skip "this Rust has no runtime of the sanitizer '$1' (rustup's toolchains have it)"
-}
+# rust.org's toolchains bring the sanitizers' runtimes, those of some distributions do not.
+has_runtime() { compgen -G "$("$RUSTC" --print sysroot)/lib/rustlib/$host/lib/librustc-*_rt.$1.a" >/dev/null; }
+need_runtime() { has_runtime "$1" || skip "this Rust has no runtime of the sanitizer '$1' (rustup's toolchains have it)"; }
 
 # The bundled OpenSSL takes minutes to build and is not what is looked at: the one of another build in this checkout
-# serves, if there is one for this version of the crate.
+# serves, if it is of the version in Cargo.lock.
 reuse_openssl() {
-  local lib
-  lib=$(ls -t "$target"/{release,debug}/build/openssl-sys-*/out/openssl-build/install/lib/libssl.a 2>/dev/null | head -n 1 || true)
-  [ -n "$lib" ] || return 0
-  OPENSSL_DIR=$(dirname "$(dirname "$lib")")
-  export OPENSSL_DIR OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
+  local version header
+  version=$(awk '/^name = "openssl-src"/ { getline; sub(/.*\+/, ""); sub(/"/, ""); print }' Cargo.lock)
+  for header in "$target"/{release,debug}/build/openssl-sys-*/out/openssl-build/install/include/openssl/opensslv.h; do
+    if grep -qs "OPENSSL_VERSION_STR \"$version\"" "$header"; then
+      OPENSSL_DIR=${header%/include/openssl/opensslv.h}
+      if [ -e "$OPENSSL_DIR/lib/libssl.a" ]; then
+        export OPENSSL_DIR OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
+        return 0
+      fi
+    fi
+  done
+  unset OPENSSL_DIR
 }
 
 # instrument TARGET_DIRECTORY FLAG…: what cargo_sanitized builds with. An explicit --target keeps the flags off build
@@ -26,6 +30,8 @@ reuse_openssl() {
 instrument() {
   sanitized=$target/$1
   shift
+  echo 'fn main() {}' | RUSTC_BOOTSTRAP=1 "$RUSTC" --target "$host" "$@" -o "$build/probe" - 2>"$build/probe.log" ||
+    skip "$("$RUSTC" --version) does not take the flags of this build: $(head -n 1 "$build/probe.log")"
   export RUSTFLAGS="$*"
 }
 cargo_sanitized() {
@@ -35,7 +41,7 @@ cargo_sanitized() {
     command+=("$1")
     shift
   fi
-  "$CARGO" "${command[@]}" --locked --target "$host" --target-dir "$sanitized" "$@"
+  RUSTC_BOOTSTRAP=1 "$CARGO" "${command[@]}" --locked --target "$host" --target-dir "$sanitized" "$@"
 }
 
 # must_report TEST TEXT: the planted bug (tests/planted.rs) has to end in a report that says TEXT.

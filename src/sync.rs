@@ -1,15 +1,19 @@
-//! Locks and atomics: `std`'s, or loom's under `--cfg loom`, behind one small face.
+//! Locks and atomics: `std`'s, or loom's under `--cfg loom`, behind one small face. Under ThreadSanitizer, ones that it
+//! can follow.
 //!
 //! Why `std` and not `parking_lot`: `parking_lot` parks threads in one table for the whole process, whose bucket locks
 //! a `fork` in another thread can leave locked for ever in the child. `std`'s locks are one futex word each, so the
 //! locks of a client made in the child are free of the parent's. Poisoning is ignored: every panic is caught at its
 //! thread's or the ABI's edge, and the state behind each lock is consistent at every point where user code can run.
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(raskio_sanitizer = "thread")))]
 mod imp {
     pub use std::sync::atomic;
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
+#[cfg(raskio_sanitizer = "thread")]
+#[path = "sync/watched.rs"]
+mod imp;
 #[cfg(loom)]
 mod imp {
     pub use loom::sync::atomic;

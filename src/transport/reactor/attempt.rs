@@ -607,11 +607,12 @@ fn is_transient(code: u32) -> bool {
 }
 
 /// The server's own words, if they are words: an S3 error's code and message, or the start of a text.
-fn explanation(body: &[u8]) -> Option<String> {
+pub fn explanation(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).or_else(|error| std::str::from_utf8(&body[..error.valid_up_to()])).ok()?;
     let element = |name: &str| {
         let rest = text.split_once(&format!("<{name}>"))?.1;
-        Some(redact::printable(rest.split_once("</")?.0.trim(), 200))
+        let words = rest.split_once("</")?.0.trim();
+        (!words.is_empty()).then(|| redact::printable(words, 200))
     };
     match (element("Code"), element("Message")) {
         (Some(code), Some(message)) => return Some(format!("{code}: {message}")),
@@ -637,6 +638,8 @@ mod tests {
         assert_eq!(explanation(b"<html><title>404 Not Found</title>").as_deref(), Some("404 Not Found"));
         assert_eq!(explanation(b"  plain words\n").as_deref(), Some("plain words"));
         assert_eq!(explanation(b"<html>"), None);
+        assert_eq!(explanation(b"<Error><Code></Code><Message> </Message></Error>"), None);
+        assert_eq!(explanation(b"<Error><Code>SlowDown</Code><Message/></Error>").as_deref(), Some("SlowDown"));
         assert_eq!(explanation(b""), None);
         assert_eq!(explanation(&[0xff, 0xfe]), None);
     }

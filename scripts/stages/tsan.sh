@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# ThreadSanitizer over everything that threads share (tests/races.rs): operation, limiter, inbox and waker, names,
+# callbacks, counters, and whole reads over both backends.
+#
+# RaskIO's Rust code is instrumented. std is not, as it comes compiled: src/sync/watched.rs has locks that are seen all the same,
+# and tests/races.supp names what is left, with the reason. libcurl and OpenSSL are not: what happens inside them is not
+# checked, only that their threads and RaskIO's agree through pthread's locks.
+. "$(dirname "$0")/../sanitizer.sh"
+need_runtime tsan
+start_server medium=1M
+export RASKIO_TEST_URL=$url
+reuse_openssl
+instrument tsan -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg 'raskio_sanitizer="thread"'
+export TSAN_OPTIONS="suppressions=$root/tests/races.supp allow_addr2line=1 history_size=4"
+cargo_sanitized test --features fault-injection --test planted --test races --no-run
+
+must_report data_race 'ThreadSanitizer: data race'
+must_report race_with_a_read 'ThreadSanitizer: data race'
+grep -q 'raskio::sys::mem::HostBuffer' "$build/planted-race_with_a_read.log" ||
+  fail "the report of race_with_a_read does not name the library's code: it is not instrumented"
+cargo_sanitized test --features fault-injection --test races -- --test-threads=1
+say "$planted planted bugs were reported"
