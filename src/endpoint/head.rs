@@ -51,9 +51,11 @@ impl ContentRange {
     }
 }
 
-/// Decimal digits alone: no sign, no blank.
+/// Decimal digits alone: no sign, no blank. No object is larger than 2^63 - 1 bytes, and the greatest number of all
+/// would read as "unknown".
 fn number(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+    let value: u64 = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())??;
+    i64::try_from(value).is_ok().then_some(value)
 }
 
 /// An entity tag as the server wrote it: `"…"` or `W/"…"`.
@@ -185,6 +187,9 @@ mod tests {
             ("bytes 0-9", None),
             ("items 0-9/100", None),
             ("bytes 0-99999999999999999999/*", None),
+            ("bytes 0-9/18446744073709551615", None),
+            ("bytes */9223372036854775808", None),
+            ("bytes 0-9/9223372036854775807", bytes(0, 9, Some(i64::MAX as u64))),
             ("", None),
             ("é", None),
         ] {
