@@ -224,8 +224,17 @@ impl Object {
                 self.name()
             ))
         })?;
+        let mut transfers = Vec::new();
+        // Memory that cannot be had would end the process.
+        transfers.try_reserve_exact(count.max(1)).map_err(|_| {
+            let words = format!(
+                "no memory to queue the {count} requests of {task_size} bytes that reading {size} bytes of {} takes; use a \
+                 larger task size",
+                self.name()
+            );
+            Error::new(ErrorKind::OutOfMemory, words)
+        })?;
         let op = self.client.begin(count.max(1), offset, deadline(options), done)?;
-        let mut transfers = Vec::with_capacity(count.max(1));
         if count == 0 {
             transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Nothing));
         }
