@@ -64,8 +64,29 @@ pub struct Board<T = Transfer> {
     sweep: AtomicBool,
 }
 
+/// Looking through everything that waits takes as long as there is of it, and each operation that ends early asks for it.
+/// At most a tenth of the time goes into it.
+#[derive(Default)]
+pub struct Pace {
+    next: Option<Instant>,
+}
+
+impl Pace {
+    /// When the next look may begin, if that is later than now.
+    pub fn wait(&self, now: Instant) -> Option<Instant> {
+        self.next.filter(|&next| next > now)
+    }
+
+    /// A look that began then is over now.
+    pub fn looked(&mut self, began: Instant) {
+        let now = Instant::now();
+        self.next = Some(now + 9 * now.saturating_duration_since(began));
+    }
+}
+
 struct BoardState<T> {
     queue: VecDeque<T>,
+    pace: Pace,
     /// Threads that found nothing and have nothing, most recent last: that one's caches are the warmest.
     idle: Vec<usize>,
     closed: bool,
@@ -73,7 +94,7 @@ struct BoardState<T> {
 
 impl<T> Default for Board<T> {
     fn default() -> Board<T> {
-        let state = BoardState { queue: VecDeque::new(), idle: Vec::new(), closed: false };
+        let state = BoardState { queue: VecDeque::new(), pace: Pace::default(), idle: Vec::new(), closed: false };
         Board { state: Mutex::new(state), sweep: AtomicBool::new(false) }
     }
 }
@@ -117,18 +138,27 @@ impl<T> Board<T> {
         taken
     }
 
-    /// Takes out those for which `over` is true, unless another thread has looked since it was asked for.
-    pub fn sweep(&self, over: impl Fn(&T) -> bool) -> Vec<T> {
-        if !self.sweep.swap(false, Ordering::AcqRel) {
-            return Vec::new();
+    /// Takes out those for which `over` is true, unless another thread has looked since it was asked for. If it is too
+    /// early to look: when it will not be.
+    pub fn sweep(&self, over: impl Fn(&T) -> bool) -> std::result::Result<Vec<T>, Instant> {
+        if !self.sweep.load(Ordering::Acquire) {
+            return Ok(Vec::new());
         }
         let mut state = self.state.lock();
-        if !state.queue.iter().any(&over) {
-            return Vec::new();
+        let began = Instant::now();
+        if let Some(next) = state.pace.wait(began) {
+            return Err(next);
         }
-        let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut state.queue).into_iter().partition(over);
-        state.queue = stay.into();
-        out
+        // Before the look: whoever asks during it is served by the next.
+        self.sweep.store(false, Ordering::Release);
+        let mut out = Vec::new();
+        if state.queue.iter().any(&over) {
+            let (over, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut state.queue).into_iter().partition(over);
+            state.queue = stay.into();
+            out = over;
+        }
+        state.pace.looked(began);
+        Ok(out)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::sys::curl::{Easy, Finished, Multi};
 use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
 use attempt::{Course, Slot, Verdict};
-use engine::{Engine, Member, Message, Stop};
+use engine::{Engine, Member, Message, Pace, Stop};
 use names::{Entry, Tell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,6 +66,9 @@ struct Local {
     timers: Timers,
     messages: VecDeque<Message>,
     next_scan: Instant,
+    /// When to look for waiting requests whose operation is over, if some may be there.
+    look_at: Option<Instant>,
+    pace: Pace,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
     /// The engine, as look-ups report to it.
@@ -86,6 +89,8 @@ impl Local {
             timers: Timers::default(),
             messages: VecDeque::new(),
             next_scan: Instant::now(),
+            look_at: None,
+            pace: Pace::default(),
             in_line: false,
         }
     }
@@ -107,7 +112,11 @@ impl Local {
             self.take_messages();
             assert!(!fault::hit(Point::PanicInLoop), "a planted panic");
             if self.member().sweep.swap(false, Ordering::AcqRel) {
-                self.sweep()?;
+                self.look_at = Some(Instant::now());
+                self.sweep_in_flight()?;
+            }
+            if self.look_at.is_some_and(|at| at <= Instant::now()) {
+                self.look_at = self.sweep_waiting();
             }
             self.expire_timers();
             self.admit()?;
@@ -386,25 +395,8 @@ impl Local {
         transfer.finish(result);
     }
 
-    /// Ends the transfers whose operation is over.
-    fn sweep(&mut self) -> Result<()> {
-        let mut over =
-            self.engine.board.as_ref().map(|board| board.sweep(|transfer| transfer.op.is_over())).unwrap_or_default();
-        if self.queue.iter().any(|transfer| transfer.op.is_over()) {
-            let (out, stay): (VecDeque<_>, VecDeque<_>) =
-                std::mem::take(&mut self.queue).into_iter().partition(|transfer| transfer.op.is_over());
-            self.queue = stay;
-            over.extend(out);
-        }
-        over.extend(self.timers.sweep(|transfer| transfer.op.is_over()));
-        let (out, stay): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.parked).into_iter().partition(|(_, transfer)| transfer.op.is_over());
-        self.parked = stay;
-        over.extend(out.into_iter().map(|(_, transfer)| transfer));
-        for transfer in over {
-            self.dequeued();
-            self.finish(transfer, Ok(()));
-        }
+    /// Ends the transfers in flight whose operation is over.
+    fn sweep_in_flight(&mut self) -> Result<()> {
         for token in self.tokens() {
             let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
             if handler.and_then(Slot::attempt).is_some_and(|attempt| attempt.transfer().op.is_over()) {
@@ -412,6 +404,38 @@ impl Local {
             }
         }
         Ok(())
+    }
+
+    /// Ends the requests that wait although their operation is over. Returns when to look again, if it was too early.
+    fn sweep_waiting(&mut self) -> Option<Instant> {
+        let began = Instant::now();
+        if let Some(next) = self.pace.wait(began) {
+            return Some(next);
+        }
+        let is_over = |transfer: &Transfer| transfer.op.is_over();
+        let posted = self.engine.board.as_ref().map_or(Ok(Vec::new()), |board| board.sweep(is_over));
+        let (mut over, again) = match posted {
+            Ok(over) => (over, None),
+            Err(next) => (Vec::new(), Some(next)),
+        };
+        if self.queue.iter().any(is_over) {
+            let (out, stay): (VecDeque<_>, VecDeque<_>) =
+                std::mem::take(&mut self.queue).into_iter().partition(is_over);
+            self.queue = stay;
+            over.extend(out);
+        }
+        over.extend(self.timers.sweep(is_over));
+        let (out, stay): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.parked).into_iter().partition(|(_, transfer)| is_over(transfer));
+        self.parked = stay;
+        over.extend(out.into_iter().map(|(_, transfer)| transfer));
+        // Ending them is work that has to be done anyhow.
+        self.pace.looked(began);
+        for transfer in over {
+            self.dequeued();
+            self.finish(transfer, Ok(()));
+        }
+        again
     }
 
     fn tokens(&self) -> Vec<usize> {
@@ -448,7 +472,7 @@ impl Local {
         if in_flight && self.engine.stall.is_some() {
             wake_at = wake_at.min(self.next_scan);
         }
-        if let Some(next) = self.timers.next() {
+        for next in [self.timers.next(), self.look_at].into_iter().flatten() {
             wake_at = wake_at.min(next);
         }
         if !waker.may_sleep() {
