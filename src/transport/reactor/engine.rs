@@ -60,8 +60,6 @@ pub struct Member {
 /// Requests that any of several threads may take: the thread pool's.
 pub struct Board<T = Transfer> {
     state: Mutex<BoardState<T>>,
-    /// Somebody is to look through the queue: one thread, not each of them.
-    sweep: AtomicBool,
 }
 
 struct BoardState<T> {
@@ -73,8 +71,7 @@ struct BoardState<T> {
 
 impl<T> Default for Board<T> {
     fn default() -> Board<T> {
-        let state = BoardState { queue: VecDeque::new(), idle: Vec::new(), closed: false };
-        Board { state: Mutex::new(state), sweep: AtomicBool::new(false) }
+        Board { state: Mutex::new(BoardState { queue: VecDeque::new(), idle: Vec::new(), closed: false }) }
     }
 }
 
@@ -117,11 +114,8 @@ impl<T> Board<T> {
         taken
     }
 
-    /// Takes out those for which `over` is true, unless another thread has looked since it was asked for.
+    /// Takes out those for which `over` is true.
     pub fn sweep(&self, over: impl Fn(&T) -> bool) -> Vec<T> {
-        if !self.sweep.swap(false, Ordering::AcqRel) {
-            return Vec::new();
-        }
         let mut state = self.state.lock();
         if !state.queue.iter().any(&over) {
             return Vec::new();
@@ -259,10 +253,6 @@ impl Engine {
 
     /// Has every thread look for transfers whose operation is over.
     pub fn sweep(&self) {
-        // Before the threads are told, so that whoever comes first sees it.
-        if let Some(board) = &self.board {
-            board.sweep.store(true, Ordering::Release);
-        }
         for member in &self.members {
             if !member.sweep.swap(true, Ordering::AcqRel) {
                 member.inbox.waker().wake();
