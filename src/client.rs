@@ -215,8 +215,8 @@ fn run_last_callback(last: OnShutDown, deadline: Option<Instant>) -> Result<()> 
 }
 
 impl OpOwner for Client {
-    fn cancel_requested(&self) {
-        self.transport.sweep();
+    fn cancel_requested(&self, op: &Operation) {
+        self.transport.sweep(op);
     }
 
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {

@@ -26,8 +26,8 @@ pub type Completion = Box<dyn FnOnce(&OpResult<'_>) + Send>;
 
 /// Who is told about an operation's life: the client.
 pub trait OpOwner: Send + Sync {
-    /// The operation will never need its transfers' results: look for them and end them.
-    fn cancel_requested(&self);
+    /// `op` will never need its transfers' results: look for them and end them.
+    fn cancel_requested(&self, op: &Operation);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
     /// The completion is about to be called; `cancelled`: with CANCELLED.
@@ -138,7 +138,7 @@ impl Operation {
     /// Records `error` unless one came first, and has the transports end what is left.
     pub fn fail(&self, error: Error) {
         if let Some(owner) = self.record(error) {
-            owner.cancel_requested();
+            owner.cancel_requested(self);
         }
     }
 
@@ -159,7 +159,7 @@ impl Operation {
         if let Err(error) = result {
             // The last request leaves nothing behind that somebody would have to look for.
             match self.record(error) {
-                Some(owner) if self.remaining.load(Ordering::Acquire) > 1 => owner.cancel_requested(),
+                Some(owner) if self.remaining.load(Ordering::Acquire) > 1 => owner.cancel_requested(self),
                 _ => {}
             }
         }

@@ -44,7 +44,7 @@ struct Owner {
     cancels: AtomicUsize,
 }
 impl OpOwner for Owner {
-    fn cancel_requested(&self) {
+    fn cancel_requested(&self, _: &Operation) {
         self.cancels.fetch_add(1, SeqCst);
     }
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {

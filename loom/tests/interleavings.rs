@@ -127,7 +127,7 @@ struct Owner {
     finished: AtomicUsize,
 }
 impl OpOwner for Owner {
-    fn cancel_requested(&self) {
+    fn cancel_requested(&self, _: &Operation) {
         self.swept.fetch_add(1, SeqCst);
     }
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {

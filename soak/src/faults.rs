@@ -187,7 +187,7 @@ pub fn choose(seed: u64, id: u64, start: u64, nth: u16, share: u32, cursed: bool
     }
     loop {
         let mut at = rng.u32(0..FAULTS.iter().filter(fits).map(|fault| fault.weight).sum());
-        let chosen = FAULTS.iter().enumerate().filter(|(_, fault)| fits(&fault)).find(|(_, fault)| {
+        let chosen = FAULTS.iter().enumerate().filter(|(_, fault)| fits(fault)).find(|(_, fault)| {
             let here = at < fault.weight;
             at = at.saturating_sub(fault.weight);
             here

@@ -83,7 +83,7 @@ impl Plan {
             _ => id * WINDOW + 1 + rng.u64(0..WINDOW - size),
         };
         let requests = if rng.u32(0..10) < 6 { 1 } else { rng.u64(1..=16) };
-        let task_size = (requests > 1 && size > 1).then(|| size.div_ceil(requests));
+        let task_size = (kind == Kind::Read && requests > 1 && size > 1).then(|| size.div_ceil(requests));
         let deadline = match rng.u32(0..100) {
             0 | 1 => Some(Duration::from_micros(rng.u64(500..50_000))),
             2..=11 => Some(Duration::from_secs(45)),

@@ -21,8 +21,8 @@ use std::time::Instant;
 pub trait Transport: Send + Sync {
     /// Takes the requests of one operation: one lock and one wake-up per thread, however many they are.
     fn submit(&self, batch: Vec<Transfer>);
-    /// Some operation is over: end what is left of it, soon.
-    fn sweep(&self);
+    /// `op` is over: end what is left of it, soon.
+    fn sweep(&self, op: &Operation);
     /// Closes what is idle.
     fn trim(&self);
     /// Ends every transfer with SHUT_DOWN, then the threads. Does not wait.

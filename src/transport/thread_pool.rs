@@ -8,6 +8,7 @@ use super::reactor::pool::{accept, start_threads, works};
 use super::{Kind, Transfer, Transport};
 use crate::config::{Backend, Config};
 use crate::error::Result;
+use crate::op::Operation;
 use crate::stats::Stats;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,8 +58,8 @@ impl Transport for ThreadPool {
         }
     }
 
-    fn sweep(&self) {
-        self.engine.sweep();
+    fn sweep(&self, op: &Operation) {
+        self.engine.sweep(op);
     }
 
     fn trim(&self) {

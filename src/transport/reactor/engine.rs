@@ -17,7 +17,7 @@ use crate::transport::inbox::Inbox;
 use crate::transport::waker::Waker;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,10 @@ pub struct Member {
     pub inbox: Inbox<Message>,
     /// Look for transfers whose operation is over.
     pub sweep: AtomicBool,
+    /// The operation whose request a pool's thread works on, by address; 0: none.
+    pub works_for: AtomicUsize,
+    /// The thread has requests that wait for a time or for a name.
+    pub keeps_some: AtomicBool,
 }
 
 /// Requests that any of several threads may take: the thread pool's.
@@ -182,6 +186,8 @@ pub struct Engine {
     pub names: Arc<Names>,
     /// The threads.
     pub members: Vec<Member>,
+    /// The thread that looks through the queue next.
+    looker: AtomicUsize,
     stop: AtomicU8,
     running: Mutex<usize>,
     ended: Condvar,
@@ -195,6 +201,18 @@ pub fn shut_down() -> Error {
 thread_local! {
     /// The engine that this thread belongs to, by address; 0: none.
     static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Member {
+    fn ask_to_sweep(&self) {
+        if !self.sweep.swap(true, Ordering::AcqRel) {
+            self.inbox.waker().wake();
+        }
+    }
+}
+
+fn address(op: &Operation) -> usize {
+    std::ptr::from_ref(op) as usize
 }
 
 impl Tell for Engine {
@@ -231,7 +249,12 @@ impl Engine {
         let mut members = Vec::with_capacity(threads as usize);
         for _ in 0..threads {
             let waker = Arc::new(Waker::new(EventFd::new()?));
-            members.push(Member { inbox: Inbox::new(waker), sweep: AtomicBool::new(false) });
+            members.push(Member {
+                inbox: Inbox::new(waker),
+                sweep: AtomicBool::new(false),
+                works_for: AtomicUsize::new(0),
+                keeps_some: AtomicBool::new(false),
+            });
         }
         let limiter = budget.map(|budget| {
             let wakes = members.iter().map(|member| member.inbox.waker().clone() as Arc<dyn crate::limit::Wake>);
@@ -247,6 +270,7 @@ impl Engine {
             limiter,
             names: Arc::default(),
             members,
+            looker: AtomicUsize::new(0),
             stop: AtomicU8::new(Stop::No as u8),
             running: Mutex::new(0),
             ended: Condvar::new(),
@@ -287,17 +311,32 @@ impl Engine {
         self.wake_all();
     }
 
-    /// Has every thread look for transfers whose operation is over.
-    pub fn sweep(&self) {
-        // Before the threads are told, so that whoever comes first sees it.
-        if let Some(board) = &self.board {
-            board.sweep.store(true, Ordering::Release);
+    /// `op` is over: has the threads that may hold requests of it look for them.
+    pub fn sweep(&self, op: &Operation) {
+        let Some(board) = &self.board else {
+            self.members.iter().for_each(Member::ask_to_sweep);
+            return;
+        };
+        // Of a pool's many threads only those that work for it or keep requests, or one that looks through the queue: each
+        // that is asked does.
+        board.sweep.store(true, Ordering::Release);
+        // Pairs with the fence in `works_for`: either that thread sees that the operation is over, or this one sees it.
+        fence(Ordering::SeqCst);
+        let op = address(op);
+        // In this order: a request is kept before its thread works for another operation.
+        let concerned = self.members.iter().filter(|member| {
+            member.works_for.load(Ordering::Acquire) == op || member.keeps_some.load(Ordering::Acquire)
+        });
+        if concerned.map(Member::ask_to_sweep).count() == 0 {
+            let looker = self.looker.fetch_add(1, Ordering::Relaxed) % self.members.len();
+            self.members[looker].ask_to_sweep();
         }
-        for member in &self.members {
-            if !member.sweep.swap(true, Ordering::AcqRel) {
-                member.inbox.waker().wake();
-            }
-        }
+    }
+
+    /// Notes what a pool's thread is about to work for, before it looks whether that is over.
+    pub fn works_for(&self, member: usize, op: &Operation) {
+        self.members[member].works_for.store(address(op), Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     /// Posts requests that any thread may take, and wakes as many as are needed and idle.

@@ -119,6 +119,9 @@ impl Local {
                 self.look_at = self.sweep_waiting();
             }
             self.expire_timers();
+            if self.timers.is_empty() && self.parked.is_empty() {
+                self.member().keeps_some.store(false, Ordering::Release);
+            }
             self.admit()?;
             let finished = self.drive()? + self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
@@ -209,6 +212,9 @@ impl Local {
                 self.leave_line();
                 return Ok(());
             };
+            if self.engine.board.is_some() {
+                self.engine.works_for(self.index, &transfer.op);
+            }
             if transfer.op.is_over() {
                 self.dequeued();
                 self.finish(transfer, Ok(()));
@@ -230,6 +236,7 @@ impl Local {
                     Entry::First(first) => lookup = Some(first),
                     Entry::Wait => {
                         self.parked.push((target, transfer));
+                        self.member().keeps_some.store(true, Ordering::Release);
                         continue;
                     }
                 }
@@ -381,6 +388,7 @@ impl Local {
                     self.ready(transfer);
                 } else {
                     self.timers.push(Instant::now() + wait, Due::Retry(transfer));
+                    self.member().keeps_some.store(true, Ordering::Release);
                 }
             }
         }

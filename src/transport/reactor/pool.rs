@@ -3,6 +3,7 @@
 use super::engine::{Engine, Message, Stop};
 use crate::config::{Backend, Config, Dispatch, UNLIMITED};
 use crate::error::Result;
+use crate::op::Operation;
 use crate::stats::{self, Stats};
 use crate::sys::process;
 use crate::transport::{Kind, Transfer, Transport};
@@ -99,8 +100,8 @@ impl Transport for ReactorPool {
         }
     }
 
-    fn sweep(&self) {
-        self.engine.sweep();
+    fn sweep(&self, op: &Operation) {
+        self.engine.sweep(op);
     }
 
     fn trim(&self) {

@@ -113,7 +113,7 @@ mod tests {
 
     struct Nobody;
     impl OpOwner for Nobody {
-        fn cancel_requested(&self) {}
+        fn cancel_requested(&self, _: &Operation) {}
         fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
             job();
         }
