@@ -98,3 +98,26 @@ pub fn usage() -> Usage {
     let resident_kib = line.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
     Usage { files, threads, resident_kib }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_does_not_belong_is_seen() {
+        let mut buffer = Guarded::new(10);
+        assert!(buffer.host().write(b"01234"));
+        assert!(buffer.holds_nothing_but(b"0123456789"), "five bytes are right, and five were never written");
+        assert!(!buffer.holds_nothing_but(b"0123x56789"));
+        assert!(buffer.guards_are_whole());
+        for outside in [GUARD - 1, GUARD + 10] {
+            buffer.all_mut()[outside] = 0;
+            assert!(!buffer.guards_are_whole());
+            buffer.all_mut()[outside] = FILL;
+        }
+        buffer.use_again();
+        assert!(buffer.is_as_left());
+        buffer.all_mut()[GUARD + 3] = b'3';
+        assert!(!buffer.is_as_left());
+    }
+}
