@@ -595,8 +595,13 @@ fn describe(transfer: &Transfer, error: Error) -> Error {
 
 fn curl_error(finished: &Finished) -> Error {
     let words = redact::printable(&finished.message, 200);
-    Error::new(ErrorKind::from_curl_code(finished.code), format!("{words} (libcurl error {})", finished.code))
-        .with_os_code(finished.os_code)
+    let kind = ErrorKind::from_curl_code(finished.code);
+    // libcurl says "could not connect" for everything; only errno tells a refusal from a process out of files.
+    let cause = match finished.os_code {
+        0 => String::new(),
+        errno => format!(", {}", std::io::Error::from_raw_os_error(errno)),
+    };
+    Error::new(kind, format!("{words} (libcurl error {}{cause})", finished.code)).with_os_code(finished.os_code)
 }
 
 /// Whether asking again may help: the network, not the request, is at fault. From `curl/curl.h`: COULDNT_RESOLVE_PROXY,
