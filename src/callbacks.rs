@@ -1,8 +1,10 @@
 //! Where completions run: on the thread that finished the work, or on threads of their own.
 
 use crate::error::Result;
+use crate::exit::{self, Threads};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::process;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +17,11 @@ struct State {
     calls: VecDeque<Call>,
     stop: bool,
     running: usize,
+}
+
+thread_local! {
+    /// The [`Shared`] that this thread belongs to, by address; 0: none.
+    static MINE: Cell<usize> = const { Cell::new(0) };
 }
 
 #[derive(Default)]
@@ -37,6 +44,9 @@ impl Callbacks {
     /// IO when the system cannot make one.
     pub fn start(threads: u32) -> Result<Callbacks> {
         let callbacks = Callbacks { threads, shared: Arc::default() };
+        if threads > 0 {
+            exit::watch(callbacks.shared.clone());
+        }
         for index in 0..threads {
             let shared = callbacks.shared.clone();
             shared.state.lock().running += 1;
@@ -65,14 +75,31 @@ impl Callbacks {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until they have; false if `deadline` came first.
+    /// Waits until every thread but the calling one has ended; false if `deadline` came first.
     pub fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        let mut state = self.shared.state.lock();
-        while state.running > 0 {
+        self.shared.wait_stopped(deadline)
+    }
+}
+
+impl Threads for Shared {
+    /// The threads end after what they run now. What waits is never run, nor dropped: it is the host's, which may be
+    /// half gone.
+    fn abandon(&self) {
+        let mut state = self.state.lock();
+        std::mem::forget(std::mem::take(&mut state.calls));
+        state.stop = true;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+        let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
+        let mut state = self.state.lock();
+        while state.running > own {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return false;
             }
-            state = self.shared.ended.wait_until(state, deadline);
+            state = self.ended.wait_until(state, deadline);
         }
         true
     }
@@ -80,6 +107,7 @@ impl Callbacks {
 
 impl Shared {
     fn run(&self) {
+        MINE.with(|mine| mine.set(std::ptr::from_ref(self) as usize));
         let mut state = self.state.lock();
         loop {
             if let Some(call) = state.calls.pop_front() {

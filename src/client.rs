@@ -54,7 +54,6 @@ impl Client {
         let stats = Arc::<Stats>::default();
         let callbacks = Arc::new(Callbacks::start(config.callback_threads)?);
         let transport = start_transport(&config, stats.clone()).inspect_err(|_| callbacks.stop())?;
-        exit::watch(&transport);
         log::info!(target: "raskio", "client with {:?}: {}", config.backend, curl::version().1);
         Ok(Arc::new_cyclic(|own| Client {
             generation: process::generation(),

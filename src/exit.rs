@@ -2,7 +2,6 @@
 
 use crate::sync::Mutex;
 use crate::sys::per_process::PerProcess;
-use crate::transport::Transport;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -12,18 +11,26 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
-static TRANSPORTS: PerProcess<Mutex<Vec<Weak<dyn Transport>>>> = PerProcess::new();
+static THREADS: PerProcess<Mutex<Vec<Weak<dyn Threads>>>> = PerProcess::new();
+
+/// Threads of one kind of one client. They own it, so that it lasts as long as any of them, also after their client.
+pub trait Threads: Send + Sync {
+    /// They stop where they are, without another callback. Does not wait.
+    fn abandon(&self);
+    /// Waits until every thread but the calling one is over; false if `deadline` came first.
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool;
+}
 
 /// Whether the process is on its way out: no callback is begun any more, the host may be half gone.
 pub fn is_exiting() -> bool {
     EXITING.load(Ordering::Acquire)
 }
 
-/// Has `transport` stopped when the process exits.
-pub fn watch(transport: &Arc<dyn Transport>) {
-    let mut transports = TRANSPORTS.get_or_make(Mutex::default).0.lock();
-    transports.retain(|transport| transport.strong_count() > 0);
-    transports.push(Arc::downgrade(transport));
+/// Has these threads stopped when the process exits.
+pub fn watch(threads: Arc<dyn Threads>) {
+    let mut all = THREADS.get_or_make(Mutex::default).0.lock();
+    all.retain(|threads| threads.strong_count() > 0);
+    all.push(Arc::downgrade(&threads));
 }
 
 /// The exit handler.
@@ -31,12 +38,12 @@ pub fn stop_everything() {
     EXITING.store(true, Ordering::Release);
     let deadline = Instant::now() + PATIENCE;
     // In a child that was forked and exits: its own clients alone, since the parent's threads do not exist here.
-    let Some(transports) = TRANSPORTS.get() else { return };
-    let transports: Vec<Arc<dyn Transport>> = transports.lock().iter().filter_map(Weak::upgrade).collect();
-    transports.iter().for_each(|transport| transport.abandon());
-    for transport in transports {
-        transport.wait_stopped(Some(deadline));
+    let Some(all) = THREADS.get() else { return };
+    let all: Vec<Arc<dyn Threads>> = all.lock().iter().filter_map(Weak::upgrade).collect();
+    all.iter().for_each(|threads| threads.abandon());
+    for threads in all {
+        threads.wait_stopped(Some(deadline));
         // Dropping what a stopped client owns is the end of the process's business.
-        std::mem::forget(transport);
+        std::mem::forget(threads);
     }
 }

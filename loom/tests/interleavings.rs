@@ -186,3 +186,20 @@ fn whoever_waits_for_an_operation_is_woken() {
         finisher.join().unwrap();
     });
 }
+
+/// A planted bug: without it nobody would know that loom tries every interleaving.
+#[test]
+#[should_panic(expected = "an increment was lost")]
+fn a_planted_lost_update_is_found() {
+    loom::model(|| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let increment = |count: &AtomicUsize| count.store(count.load(SeqCst) + 1, SeqCst);
+        let other = {
+            let count = count.clone();
+            thread::spawn(move || increment(&count))
+        };
+        increment(&count);
+        other.join().unwrap();
+        assert_eq!(count.load(SeqCst), 2, "an increment was lost");
+    });
+}

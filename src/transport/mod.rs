@@ -27,8 +27,6 @@ pub trait Transport: Send + Sync {
     fn trim(&self);
     /// Ends every transfer with SHUT_DOWN, then the threads. Does not wait.
     fn shut_down(&self);
-    /// The process ends: the threads stop where they are, without another callback. Does not wait.
-    fn abandon(&self);
     /// Waits until every thread but the calling one is over; false if `deadline` came first.
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool;
 }

@@ -8,6 +8,7 @@ use super::reactor::pool::{accept, start_threads, works};
 use super::{Kind, Transfer, Transport};
 use crate::config::{Backend, Config};
 use crate::error::Result;
+use crate::exit::Threads;
 use crate::op::Operation;
 use crate::stats::Stats;
 use std::sync::Arc;
@@ -70,10 +71,6 @@ impl Transport for ThreadPool {
 
     fn shut_down(&self) {
         self.engine.set_stop(Stop::ShutDown);
-    }
-
-    fn abandon(&self) {
-        self.engine.set_stop(Stop::Abandon);
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {

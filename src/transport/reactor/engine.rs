@@ -4,6 +4,7 @@ use super::names::{Names, Tell};
 use crate::config::Config;
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exit::Threads;
 use crate::limit::RequestLimiter;
 use crate::op::Operation;
 use crate::retry::RetryPolicy;
@@ -380,9 +381,14 @@ impl Engine {
     pub fn wake_all(&self) {
         self.members.iter().for_each(|member| member.inbox.waker().wake());
     }
+}
 
-    /// Waits until every thread but the calling one is over; false if `deadline` came first.
-    pub fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+impl Threads for Engine {
+    fn abandon(&self) {
+        self.set_stop(Stop::Abandon);
+    }
+
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
         let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
         let mut running = self.running.lock();
         while *running > own {

@@ -3,6 +3,7 @@
 use super::engine::{Engine, Message, Stop};
 use crate::config::{Backend, Config, Dispatch, UNLIMITED};
 use crate::error::Result;
+use crate::exit::{self, Threads};
 use crate::op::Operation;
 use crate::stats::{self, Stats};
 use crate::sys::process;
@@ -46,6 +47,7 @@ impl ReactorPool {
 /// Starts a thread for each member of `engine`.
 pub(in crate::transport) fn start_threads(engine: Engine, name: &str) -> Result<Arc<Engine>> {
     let engine = Arc::new(engine);
+    exit::watch(engine.clone());
     for index in 0..engine.members.len() {
         let of_thread = engine.clone();
         let started = engine.spawn(format!("{name}-{index}"), move || super::run(&of_thread, index));
@@ -112,10 +114,6 @@ impl Transport for ReactorPool {
 
     fn shut_down(&self) {
         self.engine.set_stop(Stop::ShutDown);
-    }
-
-    fn abandon(&self) {
-        self.engine.set_stop(Stop::Abandon);
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
