@@ -8,22 +8,43 @@ host=$("$RUSTC" -vV | sed -n 's/^host: //p')
 has_runtime() { compgen -G "$("$RUSTC" --print sysroot)/lib/rustlib/$host/lib/librustc-*_rt.$1.a" >/dev/null; }
 need_runtime() { has_runtime "$1" || skip "this Rust has no runtime of the sanitizer '$1' (rustup's toolchains have it)"; }
 
-# The bundled OpenSSL takes minutes to build and is not what is looked at: the one of another build in this checkout
-# serves, if it is of the version in Cargo.lock.
-reuse_openssl() {
-  local version header
-  version=$(awk '/^name = "openssl-src"/ { getline; sub(/.*\+/, ""); sub(/"/, ""); print }' Cargo.lock)
-  for header in "$target"/{release,debug}/build/openssl-sys-*/out/openssl-build/install/include/openssl/opensslv.h; do
-    if grep -qs "OPENSSL_VERSION_STR \"$version\"" "$header"; then
-      OPENSSL_DIR=${header%/include/openssl/opensslv.h}
-      if [ -e "$OPENSSL_DIR/lib/libssl.a" ]; then
-        export OPENSSL_DIR OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
-        return 0
-      fi
+# The bundled libcurl and OpenSSL take minutes to build and are not what is looked at: those of another build in this
+# checkout serve, if they are of the versions in Cargo.lock. Without one they are built once more.
+reuse_libraries() {
+  local version out output
+  version=$(locked openssl-src)
+  while read -r out; do
+    out=$out/openssl-build/install
+    if grep -qs "OPENSSL_VERSION_STR \"$version\"" "$out/include/openssl/opensslv.h"; then
+      export OPENSSL_DIR=$out OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
+      break
     fi
-  done
-  unset OPENSSL_DIR
+  done < <(newest openssl-build/install/lib/libssl.a)
+  version=$(locked curl-sys)
+  version=${version#curl-}
+  while read -r out; do
+    output=$(dirname "$out")/output
+    if grep -qs "LIBCURL_VERSION \"$version" "$out/include/curl/curlver.h" && grep -qs 'rustc-cfg=link_openssl' "$output"; then
+      # What its build script said, in place of the script (https://doc.rust-lang.org/cargo/reference/build-scripts.html).
+      {
+        echo "[target.$host.curl]"
+        echo 'rustc-link-lib = ["static=curl"]'
+        echo "rustc-link-search = [\"native=$out/build\"]"
+        echo "rustc-cfg = [$(sed -n 's/^cargo:rustc-cfg=\(.*\)/"\1",/p' "$output" | tr -d '\n')]"
+        echo "include = \"$out/include\""
+        echo "root = \"$out\""
+        echo 'static = "1"'
+      } >"$build/reused.toml"
+      reused=(--config "$build/reused.toml")
+      break
+    fi
+  done < <(newest build/libcurl.a)
 }
+reused=()
+# What is behind the + of a crate's version: that of the library inside.
+locked() { awk -v name="name = \"$1\"" '$0 == name { getline; sub(/.*\+/, ""); sub(/"/, ""); print }' Cargo.lock; }
+# The output directories of build scripts that hold this file, the newest first.
+newest() { ls -dt "$target"/{release,debug}/build/*/out/"$1" 2>/dev/null | sed "s|/out/$1\$|/out|" || true; }
 
 # instrument TARGET_DIRECTORY FLAG…: what cargo_sanitized builds with. An explicit --target keeps the flags off build
 # scripts and procedural macros.
@@ -41,7 +62,7 @@ cargo_sanitized() {
     command+=("$1")
     shift
   fi
-  RUSTC_BOOTSTRAP=1 "$CARGO" "${command[@]}" --locked --target "$host" --target-dir "$sanitized" "$@"
+  RUSTC_BOOTSTRAP=1 "$CARGO" "${command[@]}" "${reused[@]}" --locked --target "$host" --target-dir "$sanitized" "$@"
 }
 
 # must_report TEST TEXT: the planted bug (tests/planted.rs) has to end in a report that says TEXT.

@@ -3,7 +3,7 @@
 # their heap is watched (every block, and what they copy with memcpy and the like), their plain loads and stores are not.
 . "$(dirname "$0")/../sanitizer.sh"
 need_runtime asan
-reuse_openssl
+reuse_libraries
 instrument asan -Zsanitizer=address -Cforce-frame-pointers=yes --cfg 'raskio_sanitizer="address"'
 export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allow_addr2line=1
 # Whatever runs in threads, calls back, fails or ends; not what reads the header, the log or the ABI.

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../sanitizer.sh"
 compiles() { echo 'int main() { return 0; }' | c++ -x c++ -std=c++17 -c -o /dev/null -; }
 compiles || skip "no C++ compiler, which builds libFuzzer"
-reuse_openssl
+reuse_libraries
 # Without a runtime of AddressSanitizer, panics and broken promises are still found.
 address=(-Zsanitizer=address)
 has_runtime asan || address=()

@@ -9,7 +9,7 @@
 need_runtime tsan
 start_server medium=1M
 export RASKIO_TEST_URL=$url
-reuse_openssl
+reuse_libraries
 instrument tsan -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg 'raskio_sanitizer="thread"'
 export TSAN_OPTIONS="suppressions=$root/tests/races.supp allow_addr2line=1 history_size=4"
 cargo_sanitized test --features fault-injection --test planted --test races --no-run
