@@ -91,6 +91,11 @@ impl Endpoint for HttpEndpoint {
             return Err(refuse("it brings a user name of its own"));
         }
         let text = url.text()?;
+        // What is dialled is this text: it must be a URL, and of the origin that was looked at.
+        let again = text.to_str().ok().and_then(|text| Url::parse(text).ok());
+        if again.map(|url| Origin::of(&url)).as_ref() != Some(&origin) {
+            return Err(refuse("it is no URL"));
+        }
         // The caller's headers, and with them every secret, go to the object's own origin only. What RaskIO remembers
         // is where the chain ended, so that each hop is checked against where the chain began.
         Ok(Arc::new(Target {
@@ -328,6 +333,18 @@ mod tests {
             let error = endpoint.redirect(&first, location).unwrap_err();
             assert!(error.message().contains("not followed"), "{error}");
             assert!(!error.message().contains("u:p"), "{error}");
+        }
+    }
+
+    /// libcurl's parser takes relative references whose result it does not take as a URL.
+    #[test]
+    fn a_redirect_to_what_cannot_be_dialled_is_refused_as_the_servers_fault() {
+        let endpoint = endpoint("http://h/a", &[]).unwrap();
+        let first = endpoint.target().clone();
+        for location in ["///\u{7f}d", "//\u{7f}", "http://\u{7f}/"] {
+            let error = endpoint.redirect(&first, location).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Http, "{location:?}: {error}");
+            assert!(error.message().contains("not followed"), "{error}");
         }
     }
 
