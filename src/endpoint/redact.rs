@@ -102,6 +102,20 @@ pub fn header_line(line: &str) -> String {
     }
 }
 
+/// What libcurl tells of its work, as a log may show it: it names URLs as they were given, some between quotes.
+pub fn remark(line: &str) -> String {
+    let shown = line.split_inclusive(char::is_whitespace).map(|word| {
+        // Also a target without scheme and host, for the sake of its query.
+        if !word.contains("://") && !word.contains('?') {
+            return word.to_owned();
+        }
+        let bare = word.trim_start_matches(['\'', '"', '<', '(', '[']);
+        let end = if word.ends_with(char::is_whitespace) { " " } else { "" };
+        format!("{}{}{end}", &word[..word.len() - bare.len()], url(bare.trim_end()))
+    });
+    printable(&shown.collect::<String>(), 300)
+}
+
 /// `text` on one line, control characters escaped, cut to `limit` characters.
 pub fn printable(text: &str, limit: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(limit));
@@ -145,6 +159,22 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(url(text), want);
+        }
+    }
+
+    #[test]
+    fn a_remark_of_libcurls_shows_no_more_of_a_url_than_a_message_does() {
+        for (line, want) in [
+            (
+                "Issue another request to this URL: 'http://u:s3cr3t@h:1/x?sig=s3cr3t&op=a#s3cr3t'",
+                "Issue another request to this URL: 'http://h:1/x?sig=...&op=a",
+            ),
+            ("URL \"https://u:s3cr3t@h/\" is odd", "URL \"https://h/\" is odd"),
+            ("a http://h/x?s3cr3t and /y?a=s3cr3t, both", "a http://h/x?... and /y?a=... both"),
+            ("Connected to h (127.0.0.1) port 80\n", "Connected to h (127.0.0.1) port 80\\n"),
+            ("", ""),
+        ] {
+            assert_eq!(remark(line), want);
         }
     }
 

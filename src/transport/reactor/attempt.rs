@@ -106,7 +106,7 @@ impl Handler for Slot {
             None => "*",
         };
         for line in text.lines().filter(|line| !line.is_empty()) {
-            let shown = if outgoing.is_some() { redact::header_line(line) } else { redact::printable(line, 300) };
+            let shown = if outgoing.is_some() { redact::header_line(line) } else { redact::remark(line) };
             log::debug!(target: "raskio::curl", "{arrow} {shown}");
         }
     }
