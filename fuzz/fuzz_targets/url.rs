@@ -25,6 +25,7 @@ fuzz_target!(|data: &[u8]| {
         let shown = redact::url(text);
         assert!(!shown.chars().any(char::is_control), "{text:?} is shown as {shown:?}");
         redact::header_line(text);
+        redact::remark(text);
         endpoint::infer(text);
     }
 
@@ -32,6 +33,9 @@ fuzz_target!(|data: &[u8]| {
     // A password right behind the user name, whatever stands around it.
     let url = format!("http://{user}:{SECRET}@{second}");
     quiet(&redact::url(&url), &url);
+    if !url.contains(char::is_whitespace) {
+        quiet(&redact::remark(&format!("Issue another request to this URL: '{url}'")), &url);
+    }
     opened(&url, third);
     // In a query, and in the value of a header.
     if !["op", "offset", "length", "versionid", "partnumber", "list-type"].contains(&name.to_ascii_lowercase().as_str())
