@@ -22,7 +22,8 @@ fn gaps(server: &Server) -> Vec<Duration> {
 #[test]
 fn a_busy_server_is_asked_again_after_half_a_second_and_a_whole_one() {
     for_both_backends(|backend| {
-        let (server, client) = (server_of(100), TestClient::new(backend));
+        // In a pool any thread may take the next attempt, and each has a connection of its own.
+        let (server, client) = (server_of(100), TestClient::with(backend, |options| options.num_threads = Some(1)));
         server.script("/data", [Reply::status(503), Reply::status(503), Reply::object()]);
         let outcome = read(&client.open(&server.url("/data")), 0, 100);
         assert_eq!((server.requests(), outcome.attempts), (3, 3));
