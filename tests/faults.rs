@@ -90,11 +90,18 @@ fn a_failing_multi_handle_costs_its_own_transfers_an_attempt_and_later_reads_not
 #[test]
 fn without_attempts_left_the_transfers_of_a_failing_multi_handle_fail_and_the_client_goes_on() {
     both(|backend| {
-        let bench = Bench::new(backend, |overrides| overrides.max_attempts = Some(1));
+        let bench = Bench::new(backend, |overrides| {
+            overrides.max_attempts = Some(1);
+            // The fault must not hit an idle thread.
+            overrides.num_reactors = Some(1);
+            overrides.num_threads = Some(1);
+        });
         let gate = Gate::new();
         bench.server.script(get("/o"), [Reply::object().hold(&gate)]);
         let mut reading = start(&bench.open(), 0, 1000);
         assert!(gate.wait_held(1, LONG));
+        // The call that sent the request may not have returned, and would take the reply in as well.
+        std::thread::sleep(std::time::Duration::from_millis(200));
         fault::arm(Point::MultiPerform, 0, 1);
         gate.open();
         reading.fails(ErrorKind::Internal, &["curl_multi_perform", "bytes 0-999", "/o"]);
