@@ -64,9 +64,7 @@ impl Transport for ThreadPool {
     }
 
     fn trim(&self) {
-        for member in &self.engine.members {
-            let _ = member.inbox.push(vec![Message::Trim]);
-        }
+        self.engine.trim();
     }
 
     fn shut_down(&self) {

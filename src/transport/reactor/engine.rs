@@ -377,6 +377,14 @@ impl Engine {
         }
     }
 
+    /// Has every thread close what is idle.
+    pub fn trim(&self) {
+        for member in &self.members {
+            // Refused only by a thread that has ended, and closed everything.
+            let _ = member.inbox.push(vec![Message::Trim]);
+        }
+    }
+
     /// Has every thread look around once more.
     pub fn wake_all(&self) {
         self.members.iter().for_each(|member| member.inbox.waker().wake());

@@ -107,9 +107,7 @@ impl Transport for ReactorPool {
     }
 
     fn trim(&self) {
-        for member in &self.engine.members {
-            let _ = member.inbox.push(vec![Message::Trim]);
-        }
+        self.engine.trim();
     }
 
     fn shut_down(&self) {
