@@ -51,7 +51,7 @@ impl Callbacks {
             let shared = callbacks.shared.clone();
             shared.state.lock().running += 1;
             let of_thread = shared.clone();
-            if let Err(error) = process::spawn(format!("raskio-done-{index}"), move || of_thread.run()) {
+            if let Err(error) = process::spawn(&format!("raskio-done-{index}"), move || of_thread.run()) {
                 shared.state.lock().running -= 1;
                 callbacks.stop();
                 return Err(error);

@@ -198,7 +198,7 @@ impl Client {
 fn run_last_callback(last: OnShutDown, deadline: Option<Instant>) -> Result<()> {
     let returned = Arc::new((Mutex::new(false), Condvar::new()));
     let of_thread = returned.clone();
-    process::spawn("raskio-last".into(), move || {
+    process::spawn("raskio-last", move || {
         op::call_host(last);
         *of_thread.0.lock() = true;
         of_thread.1.notify_all();
@@ -257,7 +257,7 @@ impl Drop for Client {
         self.callbacks.stop();
         let Some(last) = self.on_shut_down.lock().take() else { return };
         let (transport, callbacks) = (self.transport.clone(), self.callbacks.clone());
-        let started = process::spawn("raskio-last".into(), move || {
+        let started = process::spawn("raskio-last", move || {
             transport.wait_stopped(None);
             callbacks.wait_stopped(None);
             if !exit::is_exiting() {

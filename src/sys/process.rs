@@ -2,6 +2,7 @@
 
 use super::fault::{self, Point};
 use crate::error::{Error, Result};
+use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -106,28 +107,64 @@ pub fn open_file_limit() -> Option<u64> {
     (outcome == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Starts a thread that no signal of the host is delivered to.
+/// What a new thread is handed.
+struct Start {
+    name: CString,
+    body: Box<dyn FnOnce() + Send>,
+}
+
+extern "C" fn run_thread(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `spawn` leaked this box for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: names the calling thread; the string is NUL-terminated and within the kernel's 15 bytes.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), start.name.as_ptr()) };
+    // A panic has been told by the panic hook; unwinding out of here would abort the host.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(start.body));
+    std::ptr::null_mut()
+}
+
+/// Starts a thread that no signal of the host is delivered to, with the system's default stack: callbacks of the host
+/// run on it. Only the first 15 bytes of the name are kept, as everywhere on Linux.
 ///
 /// # Errors
 /// IO when the system cannot make a thread.
-pub fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let failed = |code: c_int| {
+        let source = std::io::Error::from_raw_os_error(code);
+        Error::os(format_args!("starting the thread {name}"), &source)
+    };
     if fault::hit(Point::Thread) {
-        let source = std::io::Error::from_raw_os_error(libc::EAGAIN);
-        return Err(Error::os(format_args!("starting the thread {name}"), &source));
+        return Err(failed(libc::EAGAIN));
     }
+    // No `std::thread`: its threads take a lock of the process when they start and when they end. A child forked in
+    // that moment could never start one: measured, 1 of 12 runs of 40 forks.
+    let short = CString::new(&name.as_bytes()[..name.len().min(15)]).unwrap_or_default();
+    let start = Box::into_raw(Box::new(Start { name: short, body: Box::new(body) }));
     // The mask is inherited: block everything, start, restore. The host's handlers never run on RaskIO's threads.
-    // SAFETY: sigset_t is plain data, and every pointer is to one of ours.
-    let before = unsafe {
+    // SAFETY: sigset_t and pthread_attr_t are plain data that the calls below fill in, and every pointer is to one of
+    // ours; the thread gets `start` for its own.
+    let outcome = unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        before
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        let mut outcome = libc::pthread_attr_init(&mut attributes);
+        if outcome == 0 {
+            libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            outcome = libc::pthread_create(&mut thread, &attributes, run_thread, start.cast());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+            libc::pthread_attr_destroy(&mut attributes);
+        }
+        outcome
     };
-    let started = std::thread::Builder::new().name(name.clone()).spawn(body);
-    // SAFETY: as above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    started.map(drop).map_err(|source| Error::os(format_args!("starting the thread {name}"), &source))
+    if outcome != 0 {
+        // SAFETY: no thread was made that could own it.
+        drop(unsafe { Box::from_raw(start) });
+        return Err(failed(outcome));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -162,7 +199,7 @@ mod tests {
                 libc::sigismember(&mask, libc::SIGUSR1) == 1
             }
         };
-        spawn("raskio-test".into(), move || sender.send(blocked()).unwrap()).unwrap();
+        spawn("raskio-test", move || sender.send(blocked()).unwrap()).unwrap();
         assert!(receiver.recv().unwrap());
         assert!(!blocked());
     }

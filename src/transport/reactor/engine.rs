@@ -282,7 +282,7 @@ impl Engine {
     ///
     /// # Errors
     /// IO when the system cannot make a thread.
-    pub fn spawn(self: &Arc<Self>, name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    pub fn spawn(self: &Arc<Self>, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
         let engine = self.clone();
         *self.running.lock() += 1;
         let started = process::spawn(name, move || {
@@ -372,7 +372,7 @@ impl Engine {
             }
         };
         // Without a thread the transfers are dropped, and so finished, here.
-        if let Err(error) = process::spawn("raskio-late".into(), end) {
+        if let Err(error) = process::spawn("raskio-late", end) {
             log::error!(target: "raskio", "{}", error.message());
         }
     }

@@ -50,7 +50,7 @@ pub(in crate::transport) fn start_threads(engine: Engine, name: &str) -> Result<
     exit::watch(engine.clone());
     for index in 0..engine.members.len() {
         let of_thread = engine.clone();
-        let started = engine.spawn(format!("{name}-{index}"), move || super::run(&of_thread, index));
+        let started = engine.spawn(&format!("{name}-{index}"), move || super::run(&of_thread, index));
         if let Err(error) = started {
             engine.set_stop(Stop::ShutDown);
             return Err(error);
