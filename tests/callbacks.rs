@@ -32,7 +32,7 @@ fn a_completion_never_runs_inside_the_call_that_started_it() {
     for_both_backends(|backend| {
         let (server, client) = (server_of(100), TestClient::new(backend));
         let object = client.open(&server.url("/data"));
-        let own = std::thread::current().name().unwrap().to_owned();
+        let own = support::thread_name();
         for len in [100, 0, 1, 0] {
             let outcome = start(&object, 0, len).succeeds();
             assert_ne!(outcome.thread, own);
@@ -203,7 +203,7 @@ fn the_last_handles_may_be_dropped_inside_a_completion() {
     for_both_backends(|backend| {
         let server = server_of(100);
         let (sender, last) = channel();
-        let on_shut_down = Box::new(move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap());
+        let on_shut_down = Box::new(move || sender.send(support::thread_name()).unwrap());
         let client = Client::new(config(backend, |_| {}), Some(on_shut_down)).unwrap();
         let object = client.open(&server.url("/data"), ObjectOptions::default()).unwrap();
         let (sender, done) = channel();
@@ -224,7 +224,7 @@ fn the_last_handles_may_be_dropped_inside_a_completion() {
         pending.submit();
         done.recv_timeout(LONG).unwrap().succeeds();
         assert_eq!(buffer.bytes(), raskio_testserver::pattern(100));
-        let thread = last.recv_timeout(LONG).expect("on_shut_down comes").unwrap_or_default();
+        let thread = last.recv_timeout(LONG).expect("on_shut_down comes");
         assert!(thread.starts_with("raskio-"), "{thread}");
     });
 }

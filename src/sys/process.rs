@@ -124,7 +124,7 @@ extern "C" fn run_thread(start: *mut c_void) -> *mut c_void {
 }
 
 /// Starts a thread that no signal of the host is delivered to, with the system's default stack: callbacks of the host
-/// run on it. Only the first 15 bytes of the name are kept, as everywhere on Linux.
+/// run on it. Linux keeps 15 bytes of the name.
 ///
 /// # Errors
 /// IO when the system cannot make a thread.

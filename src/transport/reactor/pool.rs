@@ -39,7 +39,7 @@ impl ReactorPool {
     /// # Errors
     /// IO when the system cannot make one; those that run are ended again.
     pub fn start(engine: Engine, dispatch: Dispatch) -> Result<ReactorPool> {
-        let engine = start_threads(engine, "raskio-reactor")?;
+        let engine = start_threads(engine, "raskio-react")?;
         Ok(ReactorPool { engine, dispatch, next: AtomicUsize::new(0) })
     }
 }
