@@ -72,7 +72,7 @@ fn both(test: impl Fn(Backend)) {
 
 #[test]
 fn a_failing_multi_handle_costs_its_own_transfers_an_attempt_and_later_reads_nothing() {
-    for point in [Point::MultiPerform, Point::MultiPoll] {
+    for point in [Point::MultiAction, Point::MultiWait] {
         both(|backend| {
             let bench = Bench::new(backend, |_| {});
             let before = fault::hits(point);
@@ -102,9 +102,9 @@ fn without_attempts_left_the_transfers_of_a_failing_multi_handle_fail_and_the_cl
         assert!(gate.wait_held(1, LONG));
         // The call that sent the request may not have returned, and would take the reply in as well.
         std::thread::sleep(std::time::Duration::from_millis(200));
-        fault::arm(Point::MultiPerform, 0, 1);
+        fault::arm(Point::MultiAction, 0, 1);
         gate.open();
-        reading.fails(ErrorKind::Internal, &["curl_multi_perform", "bytes 0-999", "/o"]);
+        reading.fails(ErrorKind::Internal, &["curl_multi_socket_action", "bytes 0-999", "/o"]);
         bench.server.clear_scripts();
         bench.works();
         assert_eq!(bench.end().reactors_replaced, 1);

@@ -59,8 +59,8 @@ pub mod inside {
 
     /// All that is used here; making a thread is not, since a client without its threads is no client.
     const POINTS: [(Point, &str, u64); 8] = [
-        (Point::MultiPerform, "curl_multi_perform", 400),
-        (Point::MultiPoll, "curl_multi_poll", 400),
+        (Point::MultiAction, "curl_multi_socket_action", 400),
+        (Point::MultiWait, "epoll_wait", 400),
         (Point::MultiAdd, "curl_multi_add_handle", 100),
         (Point::MultiNew, "curl_multi_init", 0),
         (Point::EasyNew, "curl_easy_init", 3),

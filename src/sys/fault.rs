@@ -4,10 +4,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Point {
-    /// `curl_multi_perform`.
-    MultiPerform,
-    /// `curl_multi_poll`.
-    MultiPoll,
+    /// `curl_multi_socket_action`.
+    MultiAction,
+    /// `epoll_wait`.
+    MultiWait,
     /// `curl_multi_add_handle`.
     MultiAdd,
     /// `curl_multi_remove_handle`.

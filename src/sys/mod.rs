@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub mod curl;
+pub mod epoll;
 pub mod event;
 pub mod fault;
 pub mod mem;

@@ -1,5 +1,6 @@
 //! One transfer's handle and its callbacks.
 
+use super::sockets::{self, Sockets};
 use super::{Share, missing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::fault::{self, Point};
@@ -99,6 +100,8 @@ pub struct Easy<H: Handler> {
     hooks: NonNull<Hooks<H>>,
     /// Used by the handle until they are replaced.
     headers: Option<Headers>,
+    /// Those of the multi handle it was in last.
+    sockets: Option<NonNull<Sockets>>,
     /// Outlives the handle: fields are dropped after [`Easy`]'s own drop.
     _share: Arc<Share>,
 }
@@ -120,7 +123,7 @@ impl<H: Handler> Easy<H> {
         let hooks = Box::new(Hooks { handler, panicked: false, error_text: [0; curl_sys::CURL_ERROR_SIZE] });
         // SAFETY: a box's pointer is never null.
         let hooks = unsafe { NonNull::new_unchecked(Box::into_raw(hooks)) };
-        let mut easy = Easy { raw, hooks, headers: None, _share: settings.share.clone() };
+        let mut easy = Easy { raw, hooks, headers: None, sockets: None, _share: settings.share.clone() };
         easy.set_constants(settings)?;
         Ok(easy)
     }
@@ -136,6 +139,8 @@ impl<H: Handler> Easy<H> {
             self.pointer(curl_sys::CURLOPT_HEADERFUNCTION, on_header::<H> as *mut c_void)?;
             self.pointer(curl_sys::CURLOPT_HEADERDATA, data)?;
             self.pointer(curl_sys::CURLOPT_SHARE, settings.share.raw().cast())?;
+            self.pointer(curl_sys::CURLOPT_OPENSOCKETFUNCTION, sockets::on_open as *mut c_void)?;
+            self.pointer(curl_sys::CURLOPT_CLOSESOCKETFUNCTION, sockets::on_close as *mut c_void)?;
             if settings.verbose {
                 self.pointer(curl_sys::CURLOPT_DEBUGFUNCTION, on_trace::<H> as *mut c_void)?;
                 self.pointer(curl_sys::CURLOPT_DEBUGDATA, data)?;
@@ -162,7 +167,7 @@ impl<H: Handler> Easy<H> {
 
     /// What the callbacks feed. Not reachable while the transfer's multi handle runs: that borrows every handle.
     pub fn handler(&mut self) -> &mut H {
-        // SAFETY: callbacks run only inside `Multi::perform`, which borrows the multi and with it this handle.
+        // SAFETY: callbacks run only inside `Multi::advance`, which borrows the multi and with it this handle.
         unsafe { &mut (*self.hooks.as_ptr()).handler }
     }
 
@@ -276,8 +281,17 @@ impl<H: Handler> Easy<H> {
         self.raw.as_ptr()
     }
 
-    /// Notes which entry of its multi handle this is.
-    pub(super) fn set_token(&mut self, token: usize) -> Result<()> {
+    /// Notes which entry of which multi handle this is. The sockets must live as long as that handle.
+    pub(super) fn set_home(&mut self, token: usize, sockets: NonNull<Sockets>) -> Result<()> {
+        if self.sockets != Some(sockets) {
+            let data = sockets.as_ptr().cast::<c_void>();
+            // SAFETY: connections, which keep the second pair, end with the multi handle at the latest.
+            unsafe {
+                self.pointer(curl_sys::CURLOPT_OPENSOCKETDATA, data)?;
+                self.pointer(curl_sys::CURLOPT_CLOSESOCKETDATA, data)?;
+            }
+            self.sockets = Some(sockets);
+        }
         // SAFETY: the option takes any pointer and never follows it.
         unsafe { self.pointer(curl_sys::CURLOPT_PRIVATE, token as *mut c_void) }
     }

@@ -5,6 +5,7 @@
 mod easy;
 mod multi;
 mod share;
+mod sockets;
 mod url;
 
 pub(crate) use easy::c_string;

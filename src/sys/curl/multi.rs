@@ -1,5 +1,6 @@
 //! Many transfers on one thread.
 
+use super::sockets::{self, Sockets};
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::event::EventFd;
@@ -20,6 +21,8 @@ pub struct Done {
 /// A multi handle and the handles in it.
 pub struct Multi<H: Handler> {
     raw: NonNull<CURLM>,
+    /// Reached by libcurl's callbacks through a raw pointer, hence never held as a `Box` while the handle lives.
+    sockets: NonNull<Sockets>,
     entries: Vec<Option<Easy<H>>>,
     free: Vec<usize>,
     /// A handle could not be removed: libcurl still refers to it, so this multi handle is given up as well.
@@ -39,9 +42,20 @@ impl<H: Handler> Multi<H> {
         if fault::hit(Point::MultiNew) {
             return Err(failed());
         }
+        let sockets = Box::new(Sockets::new()?);
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
         let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() }).ok_or_else(failed)?;
-        let mut multi = Multi { raw, entries: Vec::new(), free: Vec::new(), broken: false };
+        // SAFETY: a box's pointer is never null.
+        let sockets = unsafe { NonNull::new_unchecked(Box::into_raw(sockets)) };
+        let mut multi = Multi { raw, sockets, entries: Vec::new(), free: Vec::new(), broken: false };
+        let data = sockets.as_ptr().cast::<c_void>();
+        // SAFETY: the sockets live until the handle is cleaned up; the functions have the types that the options document.
+        unsafe {
+            multi.pointer(curl_sys::CURLMOPT_SOCKETFUNCTION, sockets::on_socket as *mut c_void)?;
+            multi.pointer(curl_sys::CURLMOPT_SOCKETDATA, data)?;
+            multi.pointer(curl_sys::CURLMOPT_TIMERFUNCTION, sockets::on_timer as *mut c_void)?;
+            multi.pointer(curl_sys::CURLMOPT_TIMERDATA, data)?;
+        }
         multi.long(curl_sys::CURLMOPT_MAXCONNECTS, c_long::from(max_connections.min(i32::MAX as u32)))?;
         // A name look-up that hangs must not hold up the end of a client: without this, cleaning up waits for it.
         // Unknown to libcurl before 8.19, where the wait is the resolver's own time-out.
@@ -55,6 +69,21 @@ impl<H: Handler> Multi<H> {
             CURLM_OK => Ok(()),
             code => Err(multi_error("curl_multi_setopt", code)),
         }
+    }
+
+    /// # Safety
+    /// `value` must be what `option` documents, and live as long as it says.
+    unsafe fn pointer(&mut self, option: u32, value: *mut c_void) -> Result<()> {
+        // SAFETY: promised by the caller.
+        match unsafe { curl_sys::curl_multi_setopt(self.raw.as_ptr(), option, value) } {
+            CURLM_OK => Ok(()),
+            code => Err(multi_error("curl_multi_setopt", code)),
+        }
+    }
+
+    fn sockets(&mut self) -> &mut Sockets {
+        // SAFETY: libcurl's callbacks, which reach them too, run only inside its functions, none of which runs now.
+        unsafe { self.sockets.as_mut() }
     }
 
     /// Transfers in it.
@@ -82,7 +111,7 @@ impl<H: Handler> Multi<H> {
             self.entries.push(None);
             self.entries.len() - 1
         });
-        let added = easy.set_token(token).and_then(|()| {
+        let added = easy.set_home(token, self.sockets).and_then(|()| {
             if fault::hit(Point::MultiAdd) {
                 return Err(multi_error("curl_multi_add_handle", CURLM_OUT_OF_MEMORY));
             }
@@ -158,19 +187,44 @@ impl<H: Handler> Multi<H> {
         }
     }
 
-    /// Moves every transfer on as far as it goes without waiting.
+    /// Moves on those transfers that can, as the last [`Multi::wait`] found, and starts those that were added.
     ///
     /// # Errors
     /// INTERNAL: nothing is known about any of its transfers any more.
-    pub fn perform(&mut self) -> Result<()> {
-        if fault::hit(Point::MultiPerform) {
-            return Err(multi_error("curl_multi_perform", CURLM_INTERNAL_ERROR));
+    pub fn advance(&mut self) -> Result<()> {
+        while let Some((socket, how)) = self.sockets().next_ready() {
+            self.action(socket, how)?;
         }
-        let mut running: c_int = 0;
-        // SAFETY: the handle is alive, and `&mut self` keeps every handler out of reach while callbacks run.
-        match unsafe { curl_sys::curl_multi_perform(self.raw.as_ptr(), &mut running) } {
-            CURLM_OK => Ok(()),
-            code => Err(multi_error("curl_multi_perform", code)),
+        if self.sockets().timer_is_due() {
+            self.action(curl_sys::CURL_SOCKET_TIMEOUT, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Has libcurl look at every socket that it waits for, whether it is told to be ready or not.
+    ///
+    /// # Errors
+    /// As [`Multi::advance`].
+    pub fn advance_all(&mut self) -> Result<()> {
+        for socket in self.sockets().all_wanted() {
+            self.action(socket, 0)?;
+        }
+        self.action(curl_sys::CURL_SOCKET_TIMEOUT, 0)
+    }
+
+    fn action(&mut self, socket: curl_sys::curl_socket_t, how: c_int) -> Result<()> {
+        let code = if fault::hit(Point::MultiAction) {
+            CURLM_INTERNAL_ERROR
+        } else {
+            let mut running: c_int = 0;
+            // SAFETY: the handle is alive, and `&mut self` keeps every handler and the sockets out of reach while
+            // callbacks run.
+            unsafe { curl_sys::curl_multi_socket_action(self.raw.as_ptr(), socket, how, &mut running) }
+        };
+        match (code, self.sockets().refused()) {
+            (CURLM_OK, None) => Ok(()),
+            (_, Some(error)) => Err(Error::os("watching a socket", &error)),
+            (code, None) => Err(multi_error("curl_multi_socket_action", code)),
         }
     }
 
@@ -197,22 +251,16 @@ impl<H: Handler> Multi<H> {
         }
     }
 
-    /// Waits until a transfer can move on, `wake` is signalled, or `timeout_ms` is over.
+    /// Waits until a transfer can move on, `wake` is signalled, or `timeout_ms` is over. The same `wake` each time.
     ///
     /// # Errors
-    /// INTERNAL: nothing is known about any of its transfers any more.
-    pub fn poll(&mut self, wake: &EventFd, timeout_ms: u32) -> Result<()> {
-        if fault::hit(Point::MultiPoll) {
-            return Err(multi_error("curl_multi_poll", CURLM_INTERNAL_ERROR));
-        }
-        let mut extra = curl_sys::curl_waitfd { fd: wake.raw(), events: WAIT_POLLIN, revents: 0 };
-        let mut ready: c_int = 0;
-        let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
-        // SAFETY: one initialised curl_waitfd is passed, and the handle is alive.
-        match unsafe { curl_sys::curl_multi_poll(self.raw.as_ptr(), &mut extra, 1, timeout, &mut ready) } {
-            CURLM_OK => Ok(()),
-            code => Err(multi_error("curl_multi_poll", code)),
-        }
+    /// IO: nothing is known about any of its transfers any more.
+    pub fn wait(&mut self, wake: &EventFd, timeout_ms: u32) -> Result<()> {
+        let waited = match fault::hit(Point::MultiWait) {
+            true => Err(std::io::Error::from_raw_os_error(libc::EINVAL)),
+            false => self.sockets().wait(wake, timeout_ms),
+        };
+        waited.map_err(|error| Error::os("waiting for sockets", &error))
     }
 
     /// Closes connections that no transfer uses. Without effect before libcurl 8.16.
@@ -221,8 +269,6 @@ impl<H: Handler> Multi<H> {
     }
 }
 
-/// CURL_WAIT_POLLIN.
-const WAIT_POLLIN: i16 = 1;
 /// CURLM_OUT_OF_MEMORY and CURLM_INTERNAL_ERROR, for faults on demand.
 const CURLM_OUT_OF_MEMORY: c_int = 3;
 const CURLM_INTERNAL_ERROR: c_int = 4;
@@ -233,9 +279,14 @@ impl<H: Handler> Drop for Multi<H> {
             // An error is handled inside: the handle leaks and `broken` is set.
             let _ = self.remove(token);
         }
+        // A broken one is leaked with its sockets: libcurl still refers to both.
         if !self.broken {
-            // SAFETY: the last use of the handle, and no easy handle is in it any more.
-            unsafe { curl_sys::curl_multi_cleanup(self.raw.as_ptr()) };
+            // SAFETY: the last use of the handle, and no easy handle is in it any more. The sockets came from a box, and
+            // closing the last connections is the last that libcurl does with them.
+            unsafe {
+                curl_sys::curl_multi_cleanup(self.raw.as_ptr());
+                drop(Box::from_raw(self.sockets.as_ptr()));
+            }
         }
     }
 }

@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use timers::{Due, Timers};
 
-/// The longest wait while transfers are in flight, so that a wake-up that libcurl loses delays nothing by more.
+/// The longest wait while transfers are in flight: then libcurl looks at every socket, so that an event that got lost
+/// delays nothing by more.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait of an idle thread: four looks a minute, and no CPU to speak of.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
@@ -329,7 +330,7 @@ impl Local {
         if multi.is_empty() {
             return Ok(0);
         }
-        multi.perform()?;
+        multi.advance()?;
         // Seldom any. Before the finished ones are taken out, while the tokens are theirs.
         self.lookups.retain(|&token| {
             let known = multi.name_is_known(token);
@@ -489,12 +490,16 @@ impl Local {
         // Rounded up: waking a moment early only means looking twice.
         let wait = wake_at.saturating_duration_since(now).as_micros().div_ceil(1000);
         let wait = u32::try_from(wait).unwrap_or(u32::MAX);
-        let polled = match self.multi() {
-            Ok(multi) => multi.poll(waker.signal(), wait),
+        let waited = match self.multi() {
+            Ok(multi) => multi.wait(waker.signal(), wait),
             Err(error) => Err(error),
         };
         waker.awake();
-        polled
+        if in_flight && now.elapsed() >= BUSY_WAIT {
+            // Nothing came. Should an event have been lost, this is where it is found.
+            self.multi()?.advance_all()?;
+        }
+        waited
     }
 
     fn refuse(&self, transfer: Transfer) {

@@ -1,0 +1,211 @@
+//! The sockets of a multi handle, watched by epoll on libcurl's behalf.
+//!
+//! libcurl forgets a connection's socket at the end of each transfer and asks for it again at the start of the next.
+//! The kernel is told of neither: a socket that libcurl opened here stays in the set until it is closed, or until
+//! something comes from it that nobody waits for. That saves two system calls a request.
+
+use crate::sys::epoll::{self, Epoll, Ready};
+use crate::sys::event::EventFd;
+use curl_sys::{CURL, CURLM, curl_sockaddr, curl_socket_t, curlsocktype};
+use std::ffi::{c_int, c_long, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// One socket, by its descriptor.
+#[derive(Clone, Copy, Default)]
+struct Watch {
+    /// What the kernel watches it for; 0: it is not in the set.
+    told: u32,
+    /// What libcurl waits for; 0: nothing.
+    wanted: u32,
+    /// It is a connection's, opened here, and its end will be told by [`on_close`]. Others, such as those of a name
+    /// look-up, are closed without a word.
+    ours: bool,
+}
+
+/// The sockets and the timer of one multi handle.
+pub struct Sockets {
+    epoll: Epoll,
+    /// By descriptor.
+    watches: Vec<Watch>,
+    ready: Vec<Ready>,
+    /// When libcurl wants to be called although no socket is ready.
+    timer: Option<Instant>,
+    /// Why the kernel refused to watch a socket.
+    refused: Option<std::io::Error>,
+    /// The wake-up that ends a wait, once one has been given.
+    wake: Option<c_int>,
+}
+
+impl Sockets {
+    /// None yet.
+    ///
+    /// # Errors
+    /// IO when the process or the system is out of file descriptors.
+    pub fn new() -> crate::error::Result<Sockets> {
+        Ok(Sockets {
+            epoll: Epoll::new()?,
+            watches: Vec::new(),
+            ready: Vec::new(),
+            timer: None,
+            refused: None,
+            wake: None,
+        })
+    }
+
+    /// Waits until a socket is ready, `wake` is signalled, libcurl's timer is over, or for `timeout_ms`. What is ready
+    /// is kept for [`Sockets::next_ready`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(&mut self, wake: &EventFd, timeout_ms: u32) -> std::io::Result<()> {
+        if self.wake != Some(wake.raw()) {
+            if let Some(before) = self.wake.take() {
+                self.epoll.remove(before);
+            }
+            self.epoll.add(wake.raw(), epoll::READ)?;
+            self.wake = Some(wake.raw());
+        }
+        let mut timeout = u128::from(timeout_ms);
+        if let Some(at) = self.timer {
+            // Rounded up: a wait that ends a moment early only repeats itself.
+            timeout = timeout.min(at.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000));
+        }
+        self.epoll.wait(c_int::try_from(timeout).unwrap_or(c_int::MAX), &mut self.ready)
+    }
+
+    /// The next socket that libcurl waits for and that is ready, with libcurl's word for how.
+    pub fn next_ready(&mut self) -> Option<(curl_socket_t, c_int)> {
+        while let Some(Ready { fd, what }) = self.ready.pop() {
+            if self.wake == Some(fd) {
+                continue;
+            }
+            let Some(watch) = self.watches.get_mut(fd as usize) else { continue };
+            if watch.wanted == 0 {
+                // An idle connection that its server closed, as a rule. libcurl finds out before it uses it again; until
+                // then the kernel would report it for ever.
+                if watch.told != 0 {
+                    self.epoll.remove(fd);
+                    watch.told = 0;
+                }
+                continue;
+            }
+            let mut how = 0;
+            if what & epoll::READ != 0 {
+                how |= curl_sys::CURL_CSELECT_IN;
+            }
+            if what & epoll::WRITE != 0 {
+                how |= curl_sys::CURL_CSELECT_OUT;
+            }
+            if what & epoll::BROKEN != 0 {
+                how |= curl_sys::CURL_CSELECT_ERR;
+            }
+            return Some((fd, how));
+        }
+        None
+    }
+
+    /// Whether libcurl's timer is over; if so, it is taken back.
+    pub fn timer_is_due(&mut self) -> bool {
+        self.timer.take_if(|at| *at <= Instant::now()).is_some()
+    }
+
+    /// Everything that libcurl waits for.
+    pub fn all_wanted(&self) -> Vec<curl_socket_t> {
+        let all = self.watches.iter().enumerate();
+        all.filter(|(_, watch)| watch.wanted != 0).map(|(fd, _)| fd as curl_socket_t).collect()
+    }
+
+    /// Why a callback ended everything, if one did.
+    pub fn refused(&mut self) -> Option<std::io::Error> {
+        self.refused.take()
+    }
+
+    fn watch(&mut self, fd: curl_socket_t) -> &mut Watch {
+        let index = usize::try_from(fd).unwrap_or_default();
+        if self.watches.len() <= index {
+            self.watches.resize(index + 1, Watch::default());
+        }
+        &mut self.watches[index]
+    }
+
+    /// libcurl waits for this of a socket, or for nothing more.
+    fn want(&mut self, fd: curl_socket_t, wanted: u32) -> std::io::Result<()> {
+        let watch = self.watch(fd);
+        watch.wanted = wanted;
+        let Watch { told, ours, .. } = *watch;
+        let outcome = match (told, wanted) {
+            (_, 0) if ours => return Ok(()),
+            (told, wanted) if told == wanted => return Ok(()),
+            (_, 0) => {
+                self.epoll.remove(fd);
+                Ok(())
+            }
+            (0, wanted) => self.epoll.add(fd, wanted),
+            (_, wanted) => self.epoll.change(fd, wanted),
+        };
+        if outcome.is_ok() {
+            self.watch(fd).told = wanted;
+        }
+        outcome
+    }
+
+    /// A connection's socket was opened, or is about to be closed.
+    fn forget(&mut self, fd: curl_socket_t, ours: bool) {
+        // Told, although closing does it too: a forked child may hold a copy, and then closing does not.
+        if self.watch(fd).told != 0 {
+            self.epoll.remove(fd);
+        }
+        *self.watch(fd) = Watch { ours, ..Watch::default() };
+    }
+}
+
+/// CURLMOPT_SOCKETFUNCTION. `user`: the [`Sockets`].
+pub extern "C" fn on_socket(_: *mut CURL, fd: curl_socket_t, what: c_int, user: *mut c_void, _: *mut c_void) -> c_int {
+    let wanted = match what {
+        curl_sys::CURL_POLL_IN => epoll::READ,
+        curl_sys::CURL_POLL_OUT => epoll::WRITE,
+        curl_sys::CURL_POLL_INOUT => epoll::READ | epoll::WRITE,
+        _ => 0,
+    };
+    guarded(user, -1, |sockets| match sockets.want(fd, wanted) {
+        Ok(()) => 0,
+        Err(error) => {
+            sockets.refused = Some(error);
+            -1
+        }
+    })
+}
+
+/// CURLMOPT_TIMERFUNCTION. `user`: the [`Sockets`]. Only notes the time: libcurl must not be called from here.
+pub extern "C" fn on_timer(_: *mut CURLM, timeout_ms: c_long, user: *mut c_void) -> c_int {
+    guarded(user, -1, |sockets| {
+        sockets.timer = u64::try_from(timeout_ms).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
+        0
+    })
+}
+
+/// CURLOPT_OPENSOCKETFUNCTION. `user`: the [`Sockets`] of the multi handle that the transfer is in.
+pub extern "C" fn on_open(user: *mut c_void, _: curlsocktype, address: *mut curl_sockaddr) -> curl_socket_t {
+    // SAFETY: libcurl passes a valid address; no pointers are passed on. Its type carries SOCK_CLOEXEC already.
+    let fd = unsafe { libc::socket((*address).family, (*address).socktype, (*address).protocol) };
+    // On failure libcurl reads errno, which nothing may change here.
+    if fd >= 0 {
+        guarded(user, (), |sockets| sockets.forget(fd, true));
+    }
+    fd
+}
+
+/// CURLOPT_CLOSESOCKETFUNCTION. `user`: the [`Sockets`] of the multi handle that keeps the connection.
+pub extern "C" fn on_close(user: *mut c_void, fd: curl_socket_t) -> c_int {
+    guarded(user, (), |sockets| sockets.forget(fd, false));
+    // SAFETY: libcurl hands over the descriptor to be closed.
+    unsafe { libc::close(fd) }
+}
+
+fn guarded<R>(user: *mut c_void, failed: R, body: impl FnOnce(&mut Sockets) -> R) -> R {
+    // SAFETY: `user` is the `Sockets` of a `Multi` that is alive and inside libcurl, on this thread: it reaches them only
+    // between its calls.
+    let sockets = unsafe { &mut *user.cast::<Sockets>() };
+    catch_unwind(AssertUnwindSafe(|| body(sockets))).unwrap_or(failed)
+}
