@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! ffi ──► client ──► object, op, plan, limit, retry, endpoint   (pure: no threads, no unsafe, no I/O)
-//!                └─► transport ──► reactor, thread_pool ──► sys/curl, sys/event
+//!                └─► transport ──► reactor, thread_pool ──► sys/curl, sys/epoll, sys/event
 //!                └─► staging   ──► host ──────────────────► sys/mem
 //! ```
 //!

@@ -1,6 +1,8 @@
 //! The reactor: one thread, one multi handle, many transfers.
 
+mod admission;
 pub mod attempt;
+mod ends;
 pub mod engine;
 pub mod names;
 pub mod pool;
@@ -12,9 +14,9 @@ use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi};
 use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
-use attempt::{Course, Slot, Verdict};
+use attempt::{Slot, Verdict};
 use engine::{Engine, Member, Message, Pace, Stop};
-use names::{Entry, Tell};
+use names::Tell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -196,127 +198,6 @@ impl Local {
         }
     }
 
-    /// Starts what may start.
-    fn admit(&mut self) -> Result<()> {
-        loop {
-            let mut permit = None;
-            let transfer = match &self.engine.board {
-                Some(board) => {
-                    if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) {
-                        return Ok(());
-                    }
-                    board.take(self.index)
-                }
-                None => self.queue.pop_front(),
-            };
-            let Some(transfer) = transfer else {
-                self.leave_line();
-                return Ok(());
-            };
-            if self.engine.board.is_some() {
-                self.engine.works_for(self.index, &transfer.op);
-            }
-            if transfer.op.is_over() {
-                self.dequeued();
-                self.finish(transfer, Ok(()));
-                continue;
-            }
-            if let Some(limiter) = &self.engine.limiter {
-                permit = limiter.acquire(self.index);
-                if permit.is_none() {
-                    self.in_line = true;
-                    self.queue.push_front(transfer);
-                    return Ok(());
-                }
-            }
-            let (target, remembered) = transfer.target();
-            let mut lookup = None;
-            if target.origin.is_name {
-                match self.engine.names.enter(&target.origin, self.index, &self.tell) {
-                    Entry::Go => {}
-                    Entry::First(first) => lookup = Some(first),
-                    Entry::Wait => {
-                        self.parked.push((target, transfer));
-                        self.member().keeps_some.store(true, Ordering::Release);
-                        continue;
-                    }
-                }
-            }
-            self.dequeued();
-            self.start(transfer, Course { target, remembered, permit, lookup })?;
-        }
-    }
-
-    /// Gives back what the limiter may have set aside for a thread that has nothing to send.
-    fn leave_line(&mut self) {
-        if std::mem::take(&mut self.in_line) {
-            if let Some(limiter) = &self.engine.limiter {
-                limiter.decline(self.index);
-            }
-        }
-    }
-
-    fn dequeued(&self) {
-        stats::sub(&self.engine.stats.requests_queued, 1);
-    }
-
-    fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
-        let retry = transfer.history.failures + transfer.history.resumes > 0;
-        let looks_up = course.lookup.is_some();
-        let easy = match self.idle.pop() {
-            Some(easy) => Ok(easy),
-            None => Easy::new(Slot::default(), &self.engine.settings),
-        };
-        let mut easy = match easy {
-            Ok(easy) => easy,
-            Err(error) => {
-                self.conclude(attempt::fail(transfer, error));
-                return Ok(());
-            }
-        };
-        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, course, Instant::now()) {
-            self.idle.push(easy);
-            self.conclude(attempt::fail(transfer, error));
-            return Ok(());
-        }
-        let engine = self.engine.clone();
-        let multi = match self.multi() {
-            Ok(multi) => multi,
-            Err(error) => {
-                self.take_back(easy, error);
-                return Ok(());
-            }
-        };
-        match multi.add(easy) {
-            Ok(token) => {
-                stats::add(&engine.stats.requests_in_flight, 1);
-                if looks_up {
-                    self.lookups.push(token);
-                }
-                if retry {
-                    stats::add(&engine.stats.requests_retried, 1);
-                }
-            }
-            // Only this transfer fails; the multi handle and the others in it are well.
-            Err((easy, error)) => self.take_back(easy, error),
-        }
-        Ok(())
-    }
-
-    /// A handle that could not be started: its transfer fails, or is tried again.
-    fn take_back(&mut self, mut easy: Easy<Slot>, error: Error) {
-        let taken = easy.handler().take();
-        self.idle.push(easy);
-        if let Some(attempt) = taken {
-            self.retry_later(attempt.into_transfer(), error, false);
-        }
-    }
-
-    fn retry_later(&mut self, transfer: Transfer, error: Error, progress: bool) {
-        let verdict = attempt::retry_later(transfer, error, progress, &self.engine.policy, None, fastrand::f64());
-        self.conclude(verdict);
-    }
-
     fn multi(&mut self) -> Result<&mut Multi<Slot>> {
         match &mut self.multi {
             Some(multi) => Ok(multi),
@@ -404,72 +285,8 @@ impl Local {
         transfer.finish(result);
     }
 
-    /// Ends the transfers in flight whose operation is over.
-    fn sweep_in_flight(&mut self) -> Result<()> {
-        for token in self.tokens() {
-            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
-            if handler.and_then(Slot::attempt).is_some_and(|attempt| attempt.transfer().op.is_over()) {
-                self.reap(token, 0)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the requests that wait although their operation is over. Returns when to look again, if it was too early.
-    fn sweep_waiting(&mut self) -> Option<Instant> {
-        let began = Instant::now();
-        if let Some(next) = self.pace.wait(began) {
-            return Some(next);
-        }
-        let is_over = |transfer: &Transfer| transfer.op.is_over();
-        let posted = self.engine.board.as_ref().map_or(Ok(Vec::new()), |board| board.sweep(is_over));
-        let (mut over, again) = match posted {
-            Ok(over) => (over, None),
-            Err(next) => (Vec::new(), Some(next)),
-        };
-        if self.queue.iter().any(is_over) {
-            let (out, stay): (VecDeque<_>, VecDeque<_>) =
-                std::mem::take(&mut self.queue).into_iter().partition(is_over);
-            self.queue = stay;
-            over.extend(out);
-        }
-        over.extend(self.timers.sweep(is_over));
-        let (out, stay): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.parked).into_iter().partition(|(_, transfer)| is_over(transfer));
-        self.parked = stay;
-        over.extend(out.into_iter().map(|(_, transfer)| transfer));
-        // Ending them is work that has to be done anyhow.
-        self.pace.looked(began);
-        for transfer in over {
-            self.dequeued();
-            self.finish(transfer, Ok(()));
-        }
-        again
-    }
-
     fn tokens(&self) -> Vec<usize> {
         self.multi.as_ref().map(Multi::tokens).unwrap_or_default()
-    }
-
-    /// Ends the transfers that nothing comes for. Returns how many.
-    fn scan_for_stalls(&mut self) -> Result<usize> {
-        let Some(limit) = self.engine.stall else { return Ok(0) };
-        let now = Instant::now();
-        if now < self.next_scan {
-            return Ok(0);
-        }
-        let mut ended = 0;
-        self.next_scan = now + scan_period(limit);
-        for token in self.tokens() {
-            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
-            let Some(attempt) = handler.and_then(Slot::attempt) else { continue };
-            if attempt.stalled(now, limit) {
-                attempt.abort_stalled(limit);
-                self.reap(token, 0)?;
-                ended += 1;
-            }
-        }
-        Ok(ended)
     }
 
     fn sleep(&mut self) -> Result<()> {
@@ -501,74 +318,4 @@ impl Local {
         }
         waited
     }
-
-    fn refuse(&self, transfer: Transfer) {
-        self.dequeued();
-        transfer.op.fail(engine::shut_down());
-        self.finish(transfer, Err(engine::shut_down()));
-    }
-
-    /// Everything that is in hand ends with SHUT_DOWN.
-    fn end_everything(&mut self) {
-        loop {
-            self.take_messages();
-            let mut rest = self.engine.board.as_ref().map(engine::Board::close).unwrap_or_default();
-            rest.extend(self.queue.drain(..));
-            rest.extend(self.timers.sweep(|_| true));
-            rest.extend(self.parked.drain(..).map(|(_, transfer)| transfer));
-            let tokens = self.tokens();
-            if rest.is_empty() && tokens.is_empty() {
-                break;
-            }
-            rest.into_iter().for_each(|transfer| self.refuse(transfer));
-            for token in tokens {
-                let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
-                if let Some(attempt) = handler.and_then(Slot::attempt) {
-                    attempt.transfer().op.fail(engine::shut_down());
-                }
-                // An error leaves a leaked handle and no transfer behind; there is nothing more to do for it here.
-                let _ = self.reap(token, 0);
-            }
-        }
-        for message in self.member().inbox.close() {
-            match message {
-                Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
-                Message::Work(transfer) => self.refuse(transfer),
-                Message::Deadline(..) | Message::Trim | Message::Name(..) => {}
-            }
-        }
-        self.leave_line();
-    }
-
-    /// Gives up the multi handle after a fault that says nothing about single transfers. They start over on a new one.
-    fn recover(&mut self, error: &Error) {
-        log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
-        stats::add(&self.engine.stats.reactors_replaced, 1);
-        self.lookups.clear();
-        if let Some(mut multi) = self.multi.take() {
-            for token in multi.tokens() {
-                let removed = multi.remove_keeping(token, Slot::take);
-                stats::sub(&self.engine.stats.requests_in_flight, 1);
-                let taken = match removed {
-                    Ok(Some((_, taken))) => taken,
-                    Ok(None) => None,
-                    Err((taken, _)) => {
-                        stats::add(&self.engine.stats.handles_leaked, 1);
-                        taken
-                    }
-                };
-                if let Some(attempt) = taken {
-                    let progress = attempt.received() > 0;
-                    stats::add(&self.engine.stats.bytes_received, attempt.received());
-                    self.retry_later(attempt.into_transfer(), error.clone(), progress);
-                }
-            }
-        }
-        std::thread::sleep(FAULT_PAUSE);
-    }
-}
-
-/// How often stalls are looked for: often enough to be late by an eighth, seldom enough to cost nothing.
-fn scan_period(limit: Duration) -> Duration {
-    (limit / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
 }

@@ -1,0 +1,134 @@
+//! How a request starts: a permit, a name that is known, a handle.
+
+use super::Local;
+use super::attempt::{self, Course, Slot};
+use super::names::Entry;
+use crate::error::{Error, Result};
+use crate::stats;
+use crate::sys::curl::Easy;
+use crate::transport::Transfer;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Local {
+    /// Starts what may start.
+    pub(super) fn admit(&mut self) -> Result<()> {
+        loop {
+            let mut permit = None;
+            let transfer = match &self.engine.board {
+                Some(board) => {
+                    if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) {
+                        return Ok(());
+                    }
+                    board.take(self.index)
+                }
+                None => self.queue.pop_front(),
+            };
+            let Some(transfer) = transfer else {
+                self.leave_line();
+                return Ok(());
+            };
+            if self.engine.board.is_some() {
+                self.engine.works_for(self.index, &transfer.op);
+            }
+            if transfer.op.is_over() {
+                self.dequeued();
+                self.finish(transfer, Ok(()));
+                continue;
+            }
+            if let Some(limiter) = &self.engine.limiter {
+                permit = limiter.acquire(self.index);
+                if permit.is_none() {
+                    self.in_line = true;
+                    self.queue.push_front(transfer);
+                    return Ok(());
+                }
+            }
+            let (target, remembered) = transfer.target();
+            let mut lookup = None;
+            if target.origin.is_name {
+                match self.engine.names.enter(&target.origin, self.index, &self.tell) {
+                    Entry::Go => {}
+                    Entry::First(first) => lookup = Some(first),
+                    Entry::Wait => {
+                        self.parked.push((target, transfer));
+                        self.member().keeps_some.store(true, Ordering::Release);
+                        continue;
+                    }
+                }
+            }
+            self.dequeued();
+            self.start(transfer, Course { target, remembered, permit, lookup })?;
+        }
+    }
+
+    /// Gives back what the limiter may have set aside for a thread that has nothing to send.
+    pub(super) fn leave_line(&mut self) {
+        if std::mem::take(&mut self.in_line) {
+            if let Some(limiter) = &self.engine.limiter {
+                limiter.decline(self.index);
+            }
+        }
+    }
+
+    pub(super) fn dequeued(&self) {
+        stats::sub(&self.engine.stats.requests_queued, 1);
+    }
+
+    pub(super) fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
+        let retry = transfer.history.failures + transfer.history.resumes > 0;
+        let looks_up = course.lookup.is_some();
+        let easy = match self.idle.pop() {
+            Some(easy) => Ok(easy),
+            None => Easy::new(Slot::default(), &self.engine.settings),
+        };
+        let mut easy = match easy {
+            Ok(easy) => easy,
+            Err(error) => {
+                self.conclude(attempt::fail(transfer, error));
+                return Ok(());
+            }
+        };
+        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, course, Instant::now()) {
+            self.idle.push(easy);
+            self.conclude(attempt::fail(transfer, error));
+            return Ok(());
+        }
+        let engine = self.engine.clone();
+        let multi = match self.multi() {
+            Ok(multi) => multi,
+            Err(error) => {
+                self.take_back(easy, error);
+                return Ok(());
+            }
+        };
+        match multi.add(easy) {
+            Ok(token) => {
+                stats::add(&engine.stats.requests_in_flight, 1);
+                if looks_up {
+                    self.lookups.push(token);
+                }
+                if retry {
+                    stats::add(&engine.stats.requests_retried, 1);
+                }
+            }
+            // Only this transfer fails; the multi handle and the others in it are well.
+            Err((easy, error)) => self.take_back(easy, error),
+        }
+        Ok(())
+    }
+
+    /// A handle that could not be started: its transfer fails, or is tried again.
+    pub(super) fn take_back(&mut self, mut easy: Easy<Slot>, error: Error) {
+        let taken = easy.handler().take();
+        self.idle.push(easy);
+        if let Some(attempt) = taken {
+            self.retry_later(attempt.into_transfer(), error, false);
+        }
+    }
+
+    pub(super) fn retry_later(&mut self, transfer: Transfer, error: Error, progress: bool) {
+        let verdict = attempt::retry_later(transfer, error, progress, &self.engine.policy, None, fastrand::f64());
+        self.conclude(verdict);
+    }
+}

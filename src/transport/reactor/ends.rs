@@ -1,0 +1,146 @@
+//! What ends before its time: operations that are over, stalls, a shutdown, a fault.
+
+use super::attempt::Slot;
+use super::engine::{self, Message};
+use super::{FAULT_PAUSE, Local};
+use crate::error::{Error, Result};
+use crate::stats;
+use crate::transport::Transfer;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+impl Local {
+    /// Ends the transfers in flight whose operation is over.
+    pub(super) fn sweep_in_flight(&mut self) -> Result<()> {
+        for token in self.tokens() {
+            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
+            if handler.and_then(Slot::attempt).is_some_and(|attempt| attempt.transfer().op.is_over()) {
+                self.reap(token, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the requests that wait although their operation is over. Returns when to look again, if it was too early.
+    pub(super) fn sweep_waiting(&mut self) -> Option<Instant> {
+        let began = Instant::now();
+        if let Some(next) = self.pace.wait(began) {
+            return Some(next);
+        }
+        let is_over = |transfer: &Transfer| transfer.op.is_over();
+        let posted = self.engine.board.as_ref().map_or(Ok(Vec::new()), |board| board.sweep(is_over));
+        let (mut over, again) = match posted {
+            Ok(over) => (over, None),
+            Err(next) => (Vec::new(), Some(next)),
+        };
+        if self.queue.iter().any(is_over) {
+            let (out, stay): (VecDeque<_>, VecDeque<_>) =
+                std::mem::take(&mut self.queue).into_iter().partition(is_over);
+            self.queue = stay;
+            over.extend(out);
+        }
+        over.extend(self.timers.sweep(is_over));
+        let (out, stay): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.parked).into_iter().partition(|(_, transfer)| is_over(transfer));
+        self.parked = stay;
+        over.extend(out.into_iter().map(|(_, transfer)| transfer));
+        // Ending them is work that has to be done anyhow.
+        self.pace.looked(began);
+        for transfer in over {
+            self.dequeued();
+            self.finish(transfer, Ok(()));
+        }
+        again
+    }
+
+    /// Ends the transfers that nothing comes for. Returns how many.
+    pub(super) fn scan_for_stalls(&mut self) -> Result<usize> {
+        let Some(limit) = self.engine.stall else { return Ok(0) };
+        let now = Instant::now();
+        if now < self.next_scan {
+            return Ok(0);
+        }
+        let mut ended = 0;
+        self.next_scan = now + scan_period(limit);
+        for token in self.tokens() {
+            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
+            let Some(attempt) = handler.and_then(Slot::attempt) else { continue };
+            if attempt.stalled(now, limit) {
+                attempt.abort_stalled(limit);
+                self.reap(token, 0)?;
+                ended += 1;
+            }
+        }
+        Ok(ended)
+    }
+
+    pub(super) fn refuse(&self, transfer: Transfer) {
+        self.dequeued();
+        transfer.op.fail(engine::shut_down());
+        self.finish(transfer, Err(engine::shut_down()));
+    }
+
+    /// Everything that is in hand ends with SHUT_DOWN.
+    pub(super) fn end_everything(&mut self) {
+        loop {
+            self.take_messages();
+            let mut rest = self.engine.board.as_ref().map(engine::Board::close).unwrap_or_default();
+            rest.extend(self.queue.drain(..));
+            rest.extend(self.timers.sweep(|_| true));
+            rest.extend(self.parked.drain(..).map(|(_, transfer)| transfer));
+            let tokens = self.tokens();
+            if rest.is_empty() && tokens.is_empty() {
+                break;
+            }
+            rest.into_iter().for_each(|transfer| self.refuse(transfer));
+            for token in tokens {
+                let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
+                if let Some(attempt) = handler.and_then(Slot::attempt) {
+                    attempt.transfer().op.fail(engine::shut_down());
+                }
+                // An error leaves a leaked handle and no transfer behind; there is nothing more to do for it here.
+                let _ = self.reap(token, 0);
+            }
+        }
+        for message in self.member().inbox.close() {
+            match message {
+                Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
+                Message::Work(transfer) => self.refuse(transfer),
+                Message::Deadline(..) | Message::Trim | Message::Name(..) => {}
+            }
+        }
+        self.leave_line();
+    }
+
+    /// Gives up the multi handle after a fault that says nothing about single transfers. They start over on a new one.
+    pub(super) fn recover(&mut self, error: &Error) {
+        log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
+        stats::add(&self.engine.stats.reactors_replaced, 1);
+        self.lookups.clear();
+        if let Some(mut multi) = self.multi.take() {
+            for token in multi.tokens() {
+                let removed = multi.remove_keeping(token, Slot::take);
+                stats::sub(&self.engine.stats.requests_in_flight, 1);
+                let taken = match removed {
+                    Ok(Some((_, taken))) => taken,
+                    Ok(None) => None,
+                    Err((taken, _)) => {
+                        stats::add(&self.engine.stats.handles_leaked, 1);
+                        taken
+                    }
+                };
+                if let Some(attempt) = taken {
+                    let progress = attempt.received() > 0;
+                    stats::add(&self.engine.stats.bytes_received, attempt.received());
+                    self.retry_later(attempt.into_transfer(), error.clone(), progress);
+                }
+            }
+        }
+        std::thread::sleep(FAULT_PAUSE);
+    }
+}
+
+/// How often stalls are looked for: often enough to be late by an eighth, seldom enough to cost nothing.
+fn scan_period(limit: Duration) -> Duration {
+    (limit / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
+}
