@@ -222,6 +222,11 @@ RASKIO_EXPORT void raskio_error_free(raskio_error *error) RASKIO_NOEXCEPT;
 #define RASKIO_DISPATCH_PER_CHUNK 1u /**< The requests of one read are spread over the reactors. */
 #define RASKIO_DISPATCH_PER_PREAD 2u /**< All requests of one read stay on one reactor. */
 
+#define RASKIO_CONCURRENCY_AUTO     0u /**< RASKIO_CONCURRENCY, and without it ADAPTIVE. */
+/** As many requests in flight as bring bytes, at most max_concurrent_requests: what a path can use is found out while reading. A fast network is not slowed down by hundreds of connections, and a slow store gets the many that it needs. */
+#define RASKIO_CONCURRENCY_ADAPTIVE 1u
+#define RASKIO_CONCURRENCY_FIXED    2u /**< max_concurrent_requests requests in flight whenever there are so many. */
+
 #define RASKIO_LOCAL_AUTO  0u /**< io_uring where the kernel allows it, else pread. */
 #define RASKIO_LOCAL_URING 1u /**< io_uring. */
 #define RASKIO_LOCAL_PREAD 2u /**< pread on threads. */
@@ -301,8 +306,8 @@ typedef struct raskio_client_options {
   uint32_t uring_queue_depth;
   /** Idle milliseconds of the kernel's polling thread, for local files. Default 0: no such thread. */
   uint32_t uring_sqpoll_idle_ms;
-  /** Must be zero. */
-  uint32_t reserved0;
+  /** RASKIO_CONCURRENCY_*, for MULTI_POLL. RASKIO_CONCURRENCY; default ADAPTIVE. */
+  uint32_t concurrency;
   /** S3 credentials from the host, instead of environment, files and metadata. Not in this version: must be NULL. */
   raskio_credentials_fn credentials;
   /**

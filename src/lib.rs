@@ -18,7 +18,7 @@
 //! | [`object`] | one URL: what is known about it, and how a read of it begins | plan, endpoint, op |
 //! | [`op`] | one user call: counts its requests down, first error wins, completes exactly once; calls the host | nothing |
 //! | [`plan`] | bounds, and how a read is cut into requests | nothing |
-//! | [`limit`] | the request limiter: one budget, permits handed on in order | nothing |
+//! | [`limit`] | the request limiter: one budget, permits handed on in order, as many as bring bytes; new connections a few at a time | nothing |
 //! | [`retry`] | whether and when to try again; clock and chance are arguments | nothing |
 //! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url` |
 //! | [`transport`] | moves bytes; a kind is a file and a row in `transport::KINDS` | `sys::curl`, `sys::event` |

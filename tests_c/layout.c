@@ -35,7 +35,7 @@ int main(void) {
   AT(raskio_client_options, local_backend, 104);
   AT(raskio_client_options, uring_queue_depth, 108);
   AT(raskio_client_options, uring_sqpoll_idle_ms, 112);
-  AT(raskio_client_options, reserved0, 116);
+  AT(raskio_client_options, concurrency, 116);
   AT(raskio_client_options, credentials, 120);
   AT(raskio_client_options, on_shut_down, 128);
   AT(raskio_client_options, user_data, 136);

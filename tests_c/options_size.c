@@ -94,7 +94,9 @@ static void client_fields(void) {
   E(options.local_backend = 3, RASKIO_ERR_INVALID_ARGUMENT, "local_backend is 3");
   E(options.local_backend = RASKIO_LOCAL_URING, RASKIO_ERR_UNSUPPORTED, "local_backend");
   E(options.local_backend = RASKIO_LOCAL_PREAD, RASKIO_ERR_UNSUPPORTED, "local_backend");
-  E(options.reserved0 = 1, RASKIO_ERR_INVALID_ARGUMENT, "reserved0");
+  E(options.concurrency = RASKIO_CONCURRENCY_ADAPTIVE, RASKIO_OK, NULL);
+  E(options.concurrency = RASKIO_CONCURRENCY_FIXED, RASKIO_OK, NULL);
+  E(options.concurrency = 3, RASKIO_ERR_INVALID_ARGUMENT, "concurrency is 3");
   E(options.pinned_alloc = no_alloc, RASKIO_ERR_UNSUPPORTED, "pinned_alloc");
   E(options.pinned_free = no_free, RASKIO_ERR_UNSUPPORTED, "pinned_free");
   E(options.credentials = no_credentials, RASKIO_ERR_UNSUPPORTED, "credentials");

@@ -181,7 +181,7 @@ fn client_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
         local_backend: number(104),
         uring_queue_depth: number(108),
         uring_sqpoll_idle_ms: number(112),
-        reserved0: number(116),
+        concurrency: number(116),
         credentials: None,
         on_shut_down: optional(3).then_some(last as _),
         user_data: ptr::null_mut(),

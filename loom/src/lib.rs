@@ -5,7 +5,7 @@
 
 #[path = "../../src/error.rs"]
 pub mod error;
-#[path = "../../src/limit.rs"]
+#[path = "../../src/limit/mod.rs"]
 pub mod limit;
 #[path = "../../src/op.rs"]
 pub mod op;

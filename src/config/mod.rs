@@ -32,6 +32,15 @@ pub enum Dispatch {
     PerPread,
 }
 
+/// How much of the budget the reactors use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concurrency {
+    /// As much as brings bytes.
+    Adaptive,
+    /// All of it.
+    Fixed,
+}
+
 /// How local files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalBackend {
@@ -59,6 +68,8 @@ pub struct Config {
     pub num_threads: u32,
     /// KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS: default 256; [`UNLIMITED`] for 0.
     pub max_concurrent_requests: u32,
+    /// RASKIO_CONCURRENCY: whether that many are used, or at most that many; default ADAPTIVE.
+    pub concurrency: Concurrency,
     /// KVIKIO_HTTP_MAX_ATTEMPTS: default 3, the first attempt included.
     pub max_attempts: u32,
     /// KVIKIO_TASK_SIZE: bytes a request, default 4 MiB.
@@ -100,6 +111,8 @@ pub struct Overrides {
     pub num_threads: Option<u32>,
     /// Instead of KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS; 0 and [`UNLIMITED`] are no limit.
     pub max_concurrent_requests: Option<u32>,
+    /// Instead of RASKIO_CONCURRENCY.
+    pub concurrency: Option<Concurrency>,
     /// Instead of KVIKIO_HTTP_MAX_ATTEMPTS.
     pub max_attempts: Option<u32>,
     /// Instead of KVIKIO_TASK_SIZE.
@@ -165,6 +178,7 @@ impl Config {
     pub fn resolve(overrides: &Overrides, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Config> {
         let backend = parse::backend(env)?;
         let dispatch = parse::dispatch(env)?;
+        let concurrency = parse::concurrency(env)?;
         let retry_status = parse::statuses_from_env(env)?;
         let bounce_buffer_size = BOUNCE_BUFFER_SIZE.resolve(env, overrides.bounce_buffer_size, 16 << 20)?;
         let max_concurrent_requests = MAX_CONCURRENT_REQUESTS.resolve(env, overrides.max_concurrent_requests, 256)?;
@@ -177,6 +191,7 @@ impl Config {
             // that is a sixtieth of what the network gives.
             num_threads: NUM_THREADS.resolve(env, overrides.num_threads, 16)?,
             max_concurrent_requests: if max_concurrent_requests == 0 { UNLIMITED } else { max_concurrent_requests },
+            concurrency: overrides.concurrency.or(concurrency).unwrap_or(Concurrency::Adaptive),
             max_attempts: MAX_ATTEMPTS.resolve(env, overrides.max_attempts, 3)?,
             task_size: TASK_SIZE.resolve(env, overrides.task_size, 4 << 20)?,
             connect_timeout: timeout("connect_timeout_ms", overrides.connect_timeout_ms, 10)?,

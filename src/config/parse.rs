@@ -1,6 +1,6 @@
 //! One value of one setting: read, checked, and named in the error if it is bad.
 
-use super::{Backend, Dispatch};
+use super::{Backend, Concurrency, Dispatch};
 use crate::error::{Error, Result};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -88,6 +88,11 @@ pub(super) fn dispatch(env: Env<'_>) -> Result<Option<Dispatch>> {
         "KVIKIO_REMOTE_IO_REACTOR_DISPATCH",
         &[("PER_CHUNK", Dispatch::PerChunk), ("PER_PREAD", Dispatch::PerPread)],
     )
+}
+
+/// RASKIO_CONCURRENCY.
+pub(super) fn concurrency(env: Env<'_>) -> Result<Option<Concurrency>> {
+    word(env, "RASKIO_CONCURRENCY", &[("ADAPTIVE", Concurrency::Adaptive), ("FIXED", Concurrency::Fixed)])
 }
 
 /// KVIKIO_REMOTE_VERBOSE.

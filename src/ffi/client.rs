@@ -8,7 +8,7 @@ use super::options::{self, Versioned};
 use super::status::raskio_status;
 use super::{bare_status, handle, null, status, unsupported, value};
 use crate::client::Client;
-use crate::config::{Backend, Config, Dispatch, Overrides};
+use crate::config::{Backend, Concurrency, Config, Dispatch, Overrides};
 use crate::error::{Error, Result};
 use crate::op::call_host;
 use crate::stats::Snapshot;
@@ -29,6 +29,13 @@ pub const RASKIO_DISPATCH_AUTO: u32 = 0;
 pub const RASKIO_DISPATCH_PER_CHUNK: u32 = 1;
 /// All requests of one read stay on one reactor.
 pub const RASKIO_DISPATCH_PER_PREAD: u32 = 2;
+/// RASKIO_CONCURRENCY, and without it ADAPTIVE.
+pub const RASKIO_CONCURRENCY_AUTO: u32 = 0;
+/// As many requests in flight as bring bytes, at most max_concurrent_requests: what a path can use is found out while
+/// reading. A fast network is not slowed down by hundreds of connections, and a slow store gets the many that it needs.
+pub const RASKIO_CONCURRENCY_ADAPTIVE: u32 = 1;
+/// max_concurrent_requests requests in flight whenever there are so many.
+pub const RASKIO_CONCURRENCY_FIXED: u32 = 2;
 /// io_uring where the kernel allows it, else pread.
 pub const RASKIO_LOCAL_AUTO: u32 = 0;
 /// io_uring.
@@ -108,8 +115,8 @@ pub struct raskio_client_options {
     pub uring_queue_depth: u32,
     /// Idle milliseconds of the kernel's polling thread, for local files. Default 0: no such thread.
     pub uring_sqpoll_idle_ms: u32,
-    /// Must be zero.
-    pub reserved0: u32,
+    /// RASKIO_CONCURRENCY_*, for MULTI_POLL. RASKIO_CONCURRENCY; default ADAPTIVE.
+    pub concurrency: u32,
     /// S3 credentials from the host, instead of environment, files and metadata. Not in this version: must be NULL.
     pub credentials: raskio_credentials_fn,
     /// Called once with user_data, on a RaskIO thread, as the last callback of this client: when it is shut down, or
@@ -329,12 +336,16 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         (RASKIO_DISPATCH_PER_CHUNK, "RASKIO_DISPATCH_PER_CHUNK", Some(Dispatch::PerChunk)),
         (RASKIO_DISPATCH_PER_PREAD, "RASKIO_DISPATCH_PER_PREAD", Some(Dispatch::PerPread)),
     ];
+    const CONCURRENCIES: [(u32, &str, Option<Concurrency>); 3] = [
+        (RASKIO_CONCURRENCY_AUTO, "RASKIO_CONCURRENCY_AUTO", None),
+        (RASKIO_CONCURRENCY_ADAPTIVE, "RASKIO_CONCURRENCY_ADAPTIVE", Some(Concurrency::Adaptive)),
+        (RASKIO_CONCURRENCY_FIXED, "RASKIO_CONCURRENCY_FIXED", Some(Concurrency::Fixed)),
+    ];
     const LOCALS: [(u32, &str, bool); 3] = [
         (RASKIO_LOCAL_AUTO, "RASKIO_LOCAL_AUTO", true),
         (RASKIO_LOCAL_URING, "RASKIO_LOCAL_URING", false),
         (RASKIO_LOCAL_PREAD, "RASKIO_LOCAL_PREAD", false),
     ];
-    options::reserved("reserved0", options.reserved0)?;
     if !options::choice("local_backend", options.local_backend, &LOCALS)? {
         return Err(unsupported("a backend for local files", "leave local_backend zero"));
     }
@@ -361,6 +372,7 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         num_reactors: options::set(options.num_reactors),
         num_threads: options::set(options.num_threads),
         max_concurrent_requests: options::set(options.max_concurrent_requests),
+        concurrency: options::choice("concurrency", options.concurrency, &CONCURRENCIES)?,
         max_attempts: options::set(options.max_attempts),
         task_size: options::set(options.task_size),
         connect_timeout_ms: options::set(options.connect_timeout_ms),

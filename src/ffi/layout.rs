@@ -52,7 +52,7 @@ layout! {
         local_backend @ 104,
         uring_queue_depth @ 108,
         uring_sqpoll_idle_ms @ 112,
-        reserved0 @ 116,
+        concurrency @ 116,
         credentials @ 120,
         on_shut_down @ 128,
         user_data @ 136,

@@ -91,6 +91,11 @@ impl<H: Handler> Multi<H> {
         self.entries.len() - self.free.len()
     }
 
+    /// Connections that are open or being opened, in use or not.
+    pub fn connections(&mut self) -> usize {
+        self.sockets().connections()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -33,6 +33,8 @@ pub struct Sockets {
     timer: Option<Instant>,
     /// Why the kernel refused to watch a socket.
     refused: Option<std::io::Error>,
+    /// Those of `watches` that are connections.
+    connections: usize,
     /// The wake-up that ends a wait, once one has been given.
     wake: Option<c_int>,
 }
@@ -49,6 +51,7 @@ impl Sockets {
             ready: Vec::new(),
             timer: None,
             refused: None,
+            connections: 0,
             wake: None,
         })
     }
@@ -121,6 +124,11 @@ impl Sockets {
         self.refused.take()
     }
 
+    /// Connections that are open or being opened.
+    pub fn connections(&self) -> usize {
+        self.connections
+    }
+
     fn watch(&mut self, fd: curl_socket_t) -> &mut Watch {
         let index = usize::try_from(fd).unwrap_or_default();
         if self.watches.len() <= index {
@@ -156,6 +164,8 @@ impl Sockets {
         if self.watch(fd).told != 0 {
             self.epoll.remove(fd);
         }
+        let was_ours = std::mem::replace(&mut self.watch(fd).ours, ours);
+        self.connections = (self.connections + usize::from(ours)).saturating_sub(usize::from(was_ours));
         *self.watch(fd) = Watch { ours, ..Watch::default() };
     }
 }

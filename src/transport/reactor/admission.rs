@@ -4,6 +4,7 @@ use super::Local;
 use super::attempt::{self, Course, Slot};
 use super::names::Entry;
 use crate::error::{Error, Result};
+use crate::limit::gate::Opening;
 use crate::stats;
 use crate::sys::curl::Easy;
 use crate::transport::Transfer;
@@ -15,13 +16,24 @@ impl Local {
     pub(super) fn admit(&mut self) -> Result<()> {
         loop {
             let mut permit = None;
-            let transfer = match &self.engine.board {
-                Some(board) => {
-                    if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) {
-                        return Ok(());
-                    }
-                    board.take(self.index)
+            match &self.engine.board {
+                Some(_) if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) => return Ok(()),
+                None if self.queue.is_empty() => {
+                    self.leave_line();
+                    return Ok(());
                 }
+                _ => {}
+            }
+            let opening = match self.connection() {
+                Ok(opening) => opening,
+                Err(at) => {
+                    self.connect_at = Some(at);
+                    self.leave_line();
+                    return Ok(());
+                }
+            };
+            let transfer = match &self.engine.board {
+                Some(board) => board.take(self.index),
                 None => self.queue.pop_front(),
             };
             let Some(transfer) = transfer else {
@@ -58,8 +70,22 @@ impl Local {
                 }
             }
             self.dequeued();
-            self.start(transfer, Course { target, remembered, permit, lookup })?;
+            self.start(transfer, Course { target, remembered, permit, lookup, opening })?;
         }
+    }
+
+    /// Leave to open a connection, if the next request needs one: when there is none that is open and idle. (Of another
+    /// origin's idle connection it cannot know better; then one more is opened than was meant.)
+    ///
+    /// # Errors
+    /// When to ask again.
+    fn connection(&mut self) -> std::result::Result<Option<Opening>, Instant> {
+        self.connect_at = None;
+        let (open, used) = self.multi.as_mut().map_or((0, 0), |multi| (multi.connections(), multi.len()));
+        if open > used {
+            return Ok(None);
+        }
+        self.engine.gate.enter(self.index, Instant::now()).map(Some)
     }
 
     /// Gives back what the limiter may have set aside for a thread that has nothing to send.

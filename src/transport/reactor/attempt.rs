@@ -8,11 +8,13 @@ use crate::endpoint::head::ResponseHead;
 use crate::endpoint::{Target, WireRequest, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
+use crate::limit::gate::Opening;
 use crate::plan::ByteRange;
 use crate::sys::curl::{Easy, Handler, Headers};
 use crate::sys::fault::{self, Point};
 use crate::transport::reactor::names::Lookup;
 use crate::transport::{Job, Transfer};
+use std::cell::Cell;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +28,16 @@ const ERROR_BODY_READ: u64 = 64 << 10;
 /// Attempts that a request may lose to kept-alive connections that turn out to be dead. libcurl looks before it
 /// reuses one, so this is a race that is lost seldom, and more than three times in a row never.
 const MAX_STALE: u32 = 3;
+
+thread_local! {
+    /// Body bytes that this thread has received since ever.
+    static RECEIVED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Body bytes that this thread has received since ever.
+pub fn received_by_this_thread() -> u64 {
+    RECEIVED.get()
+}
 
 /// What is known of the body.
 enum Body {
@@ -78,6 +90,8 @@ pub struct Course {
     pub permit: Option<Permit>,
     /// Others wait to hear whether the name is known.
     pub lookup: Option<Lookup>,
+    /// Its connection may be a new one; until its server says something.
+    pub opening: Option<Opening>,
 }
 
 /// What an attempt's end means.
@@ -92,6 +106,9 @@ impl Handler for Slot {
     fn header(&mut self, line: &[u8]) {
         if let Some(attempt) = &mut self.attempt {
             attempt.progressed = true;
+            if let Some(opening) = attempt.course.opening.take() {
+                opening.answered(Instant::now());
+            }
             attempt.head.line(line);
         }
     }
@@ -276,6 +293,7 @@ impl Attempt {
                 }
                 *left -= n;
                 self.received += n;
+                RECEIVED.set(RECEIVED.get() + n);
                 true
             }
             Body::Explanation { read } => {

@@ -1,11 +1,12 @@
 //! What the threads of one transport share.
 
 use super::names::{Names, Tell};
-use crate::config::Config;
+use crate::config::{Concurrency, Config};
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
 use crate::limit::RequestLimiter;
+use crate::limit::gate::ConnectionGate;
 use crate::op::Operation;
 use crate::retry::RetryPolicy;
 use crate::stats::Stats;
@@ -18,7 +19,7 @@ use crate::transport::inbox::Inbox;
 use crate::transport::waker::Waker;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,8 @@ pub struct Member {
     pub works_for: AtomicUsize,
     /// The thread has requests that wait for a time or for a name.
     pub keeps_some: AtomicBool,
+    /// Body bytes that it has received since ever. Written by that thread alone.
+    pub received: AtomicU64,
 }
 
 /// Requests that any of several threads may take: the thread pool's.
@@ -181,6 +184,8 @@ pub struct Engine {
     pub stats: Arc<Stats>,
     /// The reactors' budget; `None`: each thread works on one request at a time.
     pub limiter: Option<Arc<RequestLimiter>>,
+    /// Lets new connections through, a few at a time.
+    pub gate: Arc<ConnectionGate>,
     /// Where the threads of a pool find work; `None`: in their own inboxes.
     pub board: Option<Board>,
     /// The names that were looked up.
@@ -255,11 +260,15 @@ impl Engine {
                 sweep: AtomicBool::new(false),
                 works_for: AtomicUsize::new(0),
                 keeps_some: AtomicBool::new(false),
+                received: AtomicU64::new(0),
             });
         }
-        let limiter = budget.map(|budget| {
-            let wakes = members.iter().map(|member| member.inbox.waker().clone() as Arc<dyn crate::limit::Wake>);
-            RequestLimiter::new(budget, wakes.collect())
+        let wakes: Vec<Arc<dyn crate::limit::Wake>> =
+            members.iter().map(|member| member.inbox.waker().clone() as Arc<dyn crate::limit::Wake>).collect();
+        let gate = ConnectionGate::new(wakes.clone());
+        let limiter = budget.map(|budget| match config.concurrency {
+            Concurrency::Adaptive => RequestLimiter::adaptive(budget, wakes),
+            Concurrency::Fixed => RequestLimiter::new(budget, wakes),
         });
         Ok(Engine {
             settings,
@@ -269,6 +278,7 @@ impl Engine {
             stats,
             board: limiter.is_none().then(Board::default),
             limiter,
+            gate,
             names: Arc::default(),
             members,
             looker: AtomicUsize::new(0),
@@ -375,6 +385,11 @@ impl Engine {
         if let Err(error) = process::spawn("raskio-late", end) {
             log::error!(target: "raskio", "{}", error.message());
         }
+    }
+
+    /// Body bytes received since ever.
+    pub fn received(&self) -> u64 {
+        self.members.iter().map(|member| member.received.load(Ordering::Relaxed)).sum()
     }
 
     /// Has every thread close what is idle.

@@ -72,6 +72,8 @@ struct Local {
     /// When to look for waiting requests whose operation is over, if some may be there.
     look_at: Option<Instant>,
     pace: Pace,
+    /// When a new connection may be opened, if one has to wait.
+    connect_at: Option<Instant>,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
     /// The engine, as look-ups report to it.
@@ -94,6 +96,7 @@ impl Local {
             next_scan: Instant::now(),
             look_at: None,
             pace: Pace::default(),
+            connect_at: None,
             in_line: false,
         }
     }
@@ -126,6 +129,10 @@ impl Local {
                 self.member().keeps_some.store(false, Ordering::Release);
             }
             self.admit()?;
+            // After admission: as many are in flight now as may be, if there are so many.
+            if let Some(limiter) = &self.engine.limiter {
+                limiter.look(Instant::now(), || self.engine.received());
+            }
             let finished = self.drive()? + self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
             if finished == 0 {
@@ -212,6 +219,7 @@ impl Local {
             return Ok(0);
         }
         multi.advance()?;
+        self.engine.members[self.index].received.store(attempt::received_by_this_thread(), Ordering::Relaxed);
         // Seldom any. Before the finished ones are taken out, while the tokens are theirs.
         self.lookups.retain(|&token| {
             let known = multi.name_is_known(token);
@@ -298,7 +306,9 @@ impl Local {
         if in_flight && self.engine.stall.is_some() {
             wake_at = wake_at.min(self.next_scan);
         }
-        for next in [self.timers.next(), self.look_at].into_iter().flatten() {
+        // Whoever waits for a permit sees to it that there is another one if more of them would help.
+        let limit_at = self.engine.limiter.as_ref().filter(|_| self.in_line).and_then(|limiter| limiter.next_look());
+        for next in [self.timers.next(), self.look_at, self.connect_at, limit_at].into_iter().flatten() {
             wake_at = wake_at.min(next);
         }
         if !waker.may_sleep() {

@@ -11,7 +11,10 @@ use std::time::{Duration, SystemTime};
 impl Attempt {
     /// What the end of the attempt means. Gives the permit back.
     pub fn judge(mut self, finished: &Finished, policy: &RetryPolicy, chance: f64) -> Verdict {
-        drop(self.course.permit.take());
+        match self.course.permit.take() {
+            Some(permit) if (200..300).contains(&self.head.status) => permit.served(),
+            permit => drop(permit),
+        }
         self.tell_about_name(finished);
         if self.transfer.op.is_over() {
             return self.over();

@@ -1,0 +1,184 @@
+//! New connections, a few at a time.
+//!
+//! A server accepts connections from a queue, and drops what does not fit: then the client asks again a second later.
+//! Python's http.server has room for 6; 256 connections at once lost most of theirs.
+
+use super::Wake;
+use crate::sync::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// New connections at a time at first: one less than the shortest listen queue in use (5, which Linux makes 6) holds.
+const AT_FIRST: usize = 5;
+/// And at most.
+const AT_MOST: usize = 1024;
+/// A connection is new until its server says something, or for so long: then waiting costs as much as what it avoids.
+const NEW_FOR: Duration = Duration::from_millis(250);
+
+struct State {
+    new: VecDeque<(u64, Instant)>,
+    next: u64,
+    at_a_time: usize,
+    /// The shortest time in which a server has answered on a new connection.
+    fastest: Duration,
+    /// Members that found it closed.
+    waiting: Vec<usize>,
+}
+
+/// Lets in who needs a new connection.
+pub struct ConnectionGate {
+    state: Mutex<State>,
+    members: Vec<Arc<dyn Wake>>,
+}
+
+/// A connection that is new.
+pub struct Opening {
+    gate: Arc<ConnectionGate>,
+    id: u64,
+}
+
+impl ConnectionGate {
+    /// For these members, named by their index from now on.
+    pub fn new(members: Vec<Arc<dyn Wake>>) -> Arc<ConnectionGate> {
+        let state =
+            State { new: VecDeque::new(), next: 0, at_a_time: AT_FIRST, fastest: Duration::MAX, waiting: Vec::new() };
+        Arc::new(ConnectionGate { state: Mutex::new(state), members })
+    }
+
+    /// Lets `member` open a connection.
+    ///
+    /// # Errors
+    /// When to ask again; it is woken if that is possible earlier.
+    pub fn enter(self: &Arc<Self>, member: usize, now: Instant) -> Result<Opening, Instant> {
+        let mut state = self.state.lock();
+        let mut expired = false;
+        while state.new.front().is_some_and(|&(_, since)| now.saturating_duration_since(since) >= NEW_FOR) {
+            state.new.pop_front();
+            expired = true;
+        }
+        if expired {
+            // The server is slow to answer, or dead. Neither must hold up everything else.
+            state.at_a_time = (state.at_a_time * 2).min(AT_MOST);
+        }
+        if state.new.len() >= state.at_a_time {
+            if !state.waiting.contains(&member) {
+                state.waiting.push(member);
+            }
+            let oldest = state.new.front().map_or(now, |&(_, since)| since);
+            return Err(oldest + NEW_FOR);
+        }
+        let id = state.next;
+        state.next += 1;
+        state.new.push_back((id, now));
+        Ok(Opening { gate: self.clone(), id })
+    }
+}
+
+impl Opening {
+    /// The server has said something. Servers that work on many connections at once say it to all of them in the same
+    /// time: then more may be opened. One that takes one after the other does not, and its queue is all it has.
+    pub fn answered(self, now: Instant) {
+        let mut state = self.gate.state.lock();
+        let Some(&(_, since)) = state.new.iter().find(|(id, _)| *id == self.id) else { return };
+        let took = now.saturating_duration_since(since);
+        state.fastest = state.fastest.min(took);
+        if took <= state.fastest * 2 {
+            state.at_a_time = (state.at_a_time + 1).min(AT_MOST);
+        }
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let woken = {
+            let mut state = self.gate.state.lock();
+            let before = state.new.len();
+            state.new.retain(|&(id, _)| id != self.id);
+            // One that was no longer new made room already.
+            if state.new.len() < before { std::mem::take(&mut state.waiting) } else { Vec::new() }
+        };
+        for member in woken {
+            self.gate.members[member].wake();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+    impl Wake for Counted {
+        fn wake(&self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn gate() -> (Arc<ConnectionGate>, Vec<Arc<Counted>>) {
+        let counted: Vec<Arc<Counted>> = (0..2).map(|_| Arc::default()).collect();
+        (ConnectionGate::new(counted.iter().map(|one| one.clone() as Arc<dyn Wake>).collect()), counted)
+    }
+
+    #[test]
+    fn no_more_than_a_short_listen_queue_holds_are_opened_at_a_time() {
+        let (gate, counted) = gate();
+        let now = Instant::now();
+        let mut open: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(0, now).ok().unwrap()).collect();
+        assert_eq!(gate.enter(1, now).err(), Some(now + NEW_FOR));
+        assert_eq!(gate.enter(1, now).err(), Some(now + NEW_FOR));
+        assert_eq!(counted[1].0.load(SeqCst), 0);
+        open.pop();
+        assert_eq!((counted[0].0.load(SeqCst), counted[1].0.load(SeqCst)), (0, 1), "who waited is woken, once");
+        let again = gate.enter(1, now).ok().unwrap();
+        assert!(gate.enter(0, now).is_err());
+        drop(again);
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_holds_nobody_up_for_long() {
+        let (gate, counted) = gate();
+        let now = Instant::now();
+        let silent: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(0, now).ok().unwrap()).collect();
+        assert!(gate.enter(1, now + NEW_FOR / 2).is_err());
+        let later = now + NEW_FOR;
+        let more: Vec<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(1, later).ok().unwrap()).collect();
+        assert!(gate.enter(1, later).is_err());
+        let before = counted[1].0.load(SeqCst);
+        drop(silent);
+        assert_eq!(counted[1].0.load(SeqCst), before, "they were not counted any more");
+        assert!(gate.enter(1, later).is_err());
+        drop(more);
+        assert!(gate.enter(1, later).is_ok());
+    }
+
+    #[test]
+    fn a_server_that_answers_many_at_once_gets_more_and_one_that_takes_turns_does_not() {
+        let ms = Duration::from_millis;
+        // All answer after 25 ms: twice as many each time.
+        let (parallel, _) = gate();
+        let mut now = Instant::now();
+        for expected in [5, 10, 20, 40] {
+            let mut open = Vec::new();
+            while let Ok(opening) = parallel.enter(0, now) {
+                open.push(opening);
+            }
+            assert_eq!(open.len(), expected);
+            now += ms(25);
+            open.into_iter().for_each(|opening| opening.answered(now));
+        }
+        // One after the other, 25 ms each: what waits is never more than its queue and the one it works on.
+        let (serial, _) = gate();
+        let mut open = VecDeque::new();
+        for _ in 0..100 {
+            while let Ok(opening) = serial.enter(0, now) {
+                open.push_back(opening);
+            }
+            assert!(open.len() <= 7, "{}", open.len());
+            now += ms(25);
+            open.pop_front().unwrap().answered(now);
+        }
+    }
+}
