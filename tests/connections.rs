@@ -3,7 +3,12 @@
 mod support;
 
 use raskio::config::Backend;
+use raskio::object::ReadOptions;
 use raskio_testserver::{Object, Reply, Server};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
 use support::{TestClient, for_both_backends, read, start_with};
 
 fn server_of(len: u64) -> Server {
@@ -149,4 +154,74 @@ fn trim_gives_idle_connections_back() {
         assert!(server.wait_for(|counts| counts.open_connections == 0, support::LONG));
         read(&object, 0, 100);
     });
+}
+
+/// Connections that did not fit into the listen queue.
+fn dropped(listener: &TcpListener) -> u32 {
+    // SO_MEMINFO, whose last number of nine counts what a socket dropped (linux/sock_diag.h).
+    let (mut numbers, mut len) = ([0u32; 9], 36);
+    // SAFETY: nine writable numbers and their length in bytes are passed.
+    let outcome =
+        unsafe { libc::getsockopt(listener.as_raw_fd(), libc::SOL_SOCKET, 55, numbers.as_mut_ptr().cast(), &mut len) };
+    assert_eq!((outcome, len), (0, 36));
+    numbers[8]
+}
+
+/// Takes one connection after the other, as Python's http.server does: one request each, and a queue for 5 meanwhile.
+fn server_that_takes_turns(requests: usize, work: Duration) -> (String, std::thread::JoinHandle<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // SAFETY: a listening socket may be told another length of its queue.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 5) }, 0);
+    let url = format!("http://{}/data", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        for _ in 0..requests {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                head.push(byte[0]);
+            }
+            std::thread::sleep(work);
+            let head = String::from_utf8(head).unwrap();
+            let range = head.split_once("bytes=").unwrap().1.split_once("\r\n").unwrap().0;
+            let (first, last) = range.split_once('-').unwrap();
+            let (first, last): (u64, u64) = (first.parse().unwrap(), last.parse().unwrap());
+            let reply = format!(
+                "HTTP/1.0 206 Partial Content\r\nContent-Range: bytes {range}/1000000\r\nContent-Length: {}\r\n\r\n",
+                last + 1 - first
+            );
+            stream.write_all(reply.as_bytes()).unwrap();
+            stream.write_all(&raskio_testserver::pattern_at(first, (last + 1 - first) as usize)).unwrap();
+        }
+        dropped(&listener)
+    });
+    (url, server)
+}
+
+#[test]
+fn a_server_with_a_listen_queue_of_5_loses_no_connection() {
+    for backend in [Backend::MultiPoll, Backend::EasyThreadpool] {
+        // Quicker and slower than the 3 ms in which a burst of connections would have to be taken.
+        for work in [Duration::ZERO, Duration::from_millis(3)] {
+            let (url, server) = server_that_takes_turns(200, work);
+            let client = TestClient::new(backend);
+            start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
+                .succeeds();
+            // None on a quiet machine. On a busy one the server may look for a moment as if it answered many at once; all
+            // connections at once lose more than a hundred.
+            let dropped = server.join().unwrap();
+            assert!(dropped <= 10, "{dropped} dropped; {backend:?}, {work:?} a request");
+        }
+    }
+}
+
+/// The count that the test above relies on counts.
+#[test]
+fn a_listen_queue_that_is_too_short_drops_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // SAFETY: a listening socket may be told another length of its queue.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 5) }, 0);
+    let address = listener.local_addr().unwrap();
+    let connected = (0..8).filter(|_| TcpStream::connect_timeout(&address, Duration::from_millis(100)).is_ok()).count();
+    assert!(connected < 8 && dropped(&listener) > 0, "{connected} connected, {} dropped", dropped(&listener));
 }

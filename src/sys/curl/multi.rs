@@ -25,6 +25,8 @@ pub struct Multi<H: Handler> {
     sockets: NonNull<Sockets>,
     entries: Vec<Option<Easy<H>>>,
     free: Vec<usize>,
+    /// Transfers that were added since the last [`Multi::advance`], and have no connection yet.
+    added: usize,
     /// A handle could not be removed: libcurl still refers to it, so this multi handle is given up as well.
     broken: bool,
 }
@@ -47,7 +49,7 @@ impl<H: Handler> Multi<H> {
         let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() }).ok_or_else(failed)?;
         // SAFETY: a box's pointer is never null.
         let sockets = unsafe { NonNull::new_unchecked(Box::into_raw(sockets)) };
-        let mut multi = Multi { raw, sockets, entries: Vec::new(), free: Vec::new(), broken: false };
+        let mut multi = Multi { raw, sockets, entries: Vec::new(), free: Vec::new(), added: 0, broken: false };
         let data = sockets.as_ptr().cast::<c_void>();
         // SAFETY: the sockets live until the handle is cleaned up; the functions have the types that the options document.
         unsafe {
@@ -91,9 +93,10 @@ impl<H: Handler> Multi<H> {
         self.entries.len() - self.free.len()
     }
 
-    /// Connections that are open or being opened, in use or not.
-    pub fn connections(&mut self) -> usize {
-        self.sockets().connections()
+    /// Connections that the transfers added next may use.
+    pub fn idle_connections(&mut self) -> usize {
+        let added = self.added;
+        self.sockets().idle().saturating_sub(added)
     }
 
     /// Whether there are none.
@@ -129,6 +132,7 @@ impl<H: Handler> Multi<H> {
         match added {
             Ok(()) => {
                 self.entries[token] = Some(easy);
+                self.added += 1;
                 Ok(token)
             }
             Err(error) => {
@@ -200,6 +204,7 @@ impl<H: Handler> Multi<H> {
         while let Some((socket, how)) = self.sockets().next_ready() {
             self.action(socket, how)?;
         }
+        self.added = 0;
         if self.sockets().timer_is_due() {
             self.action(curl_sys::CURL_SOCKET_TIMEOUT, 0)?;
         }

@@ -33,8 +33,8 @@ pub struct Sockets {
     timer: Option<Instant>,
     /// Why the kernel refused to watch a socket.
     refused: Option<std::io::Error>,
-    /// Those of `watches` that are connections.
-    connections: usize,
+    /// Connections that nothing is waited for from: the next transfer may use one.
+    idle: usize,
     /// The wake-up that ends a wait, once one has been given.
     wake: Option<c_int>,
 }
@@ -51,7 +51,7 @@ impl Sockets {
             ready: Vec::new(),
             timer: None,
             refused: None,
-            connections: 0,
+            idle: 0,
             wake: None,
         })
     }
@@ -124,9 +124,9 @@ impl Sockets {
         self.refused.take()
     }
 
-    /// Connections that are open or being opened.
-    pub fn connections(&self) -> usize {
-        self.connections
+    /// Connections that no transfer uses, and that are not being shut down.
+    pub fn idle(&self) -> usize {
+        self.idle
     }
 
     fn watch(&mut self, fd: curl_socket_t) -> &mut Watch {
@@ -137,11 +137,17 @@ impl Sockets {
         &mut self.watches[index]
     }
 
+    fn set(&mut self, fd: curl_socket_t, watch: Watch) {
+        let is_idle = |watch: Watch| usize::from(watch.ours && watch.wanted == 0);
+        let before = std::mem::replace(self.watch(fd), watch);
+        self.idle = (self.idle + is_idle(watch)).saturating_sub(is_idle(before));
+    }
+
     /// libcurl waits for this of a socket, or for nothing more.
     fn want(&mut self, fd: curl_socket_t, wanted: u32) -> std::io::Result<()> {
-        let watch = self.watch(fd);
-        watch.wanted = wanted;
-        let Watch { told, ours, .. } = *watch;
+        let before = *self.watch(fd);
+        self.set(fd, Watch { wanted, ..before });
+        let Watch { told, ours, .. } = before;
         let outcome = match (told, wanted) {
             (_, 0) if ours => return Ok(()),
             (told, wanted) if told == wanted => return Ok(()),
@@ -164,9 +170,7 @@ impl Sockets {
         if self.watch(fd).told != 0 {
             self.epoll.remove(fd);
         }
-        let was_ours = std::mem::replace(&mut self.watch(fd).ours, ours);
-        self.connections = (self.connections + usize::from(ours)).saturating_sub(usize::from(was_ours));
-        *self.watch(fd) = Watch { ours, ..Watch::default() };
+        self.set(fd, Watch { ours, ..Watch::default() });
     }
 }
 

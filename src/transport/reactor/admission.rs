@@ -81,8 +81,7 @@ impl Local {
     /// When to ask again.
     fn connection(&mut self) -> std::result::Result<Option<Opening>, Instant> {
         self.connect_at = None;
-        let (open, used) = self.multi.as_mut().map_or((0, 0), |multi| (multi.connections(), multi.len()));
-        if open > used {
+        if self.multi.as_mut().is_some_and(|multi| multi.idle_connections() > 0) {
             return Ok(None);
         }
         self.engine.gate.enter(self.index, Instant::now()).map(Some)
