@@ -8,4 +8,5 @@ pub mod fault;
 pub mod mem;
 pub mod per_process;
 pub mod process;
+pub mod quiet;
 pub mod stderr;
