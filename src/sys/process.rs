@@ -98,6 +98,13 @@ pub fn at_exit(handler: fn()) -> Result<()> {
     Ok(())
 }
 
+/// Has the handler of [`at_exit`] called once more, before those of everything that was started until now.
+pub fn at_exit_before_others() {
+    // A second call of the handler finds nothing left to do. Without memory for it there is still the first.
+    // SAFETY: as in `at_exit`.
+    let _ = unsafe { libc::atexit(run_at_exit) };
+}
+
 /// The soft limit of open files, `None` if there is none.
 pub fn open_file_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
