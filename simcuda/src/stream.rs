@@ -134,6 +134,8 @@ pub fn resolve(world: &mut World, name: &str, handle: usize, own: bool) -> Answe
     }
     match world.streams.get(&handle) {
         Some(stream) if !stream.destroyed => Ok(handle),
+        // It went with the context that this thread is still in.
+        _ if matches!(world::current(world), Err(abi::CONTEXT_IS_DESTROYED)) => Err(abi::CONTEXT_IS_DESTROYED),
         Some(_) => misuse(&format!("{name} with stream {handle:#x}, which was destroyed")),
         None => misuse(&format!("{name} with {handle:#x}, which is no stream, or was destroyed")),
     }

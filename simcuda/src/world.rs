@@ -309,7 +309,8 @@ extern "C" fn end() {
 /// The calling thread's current context, fit for work.
 pub fn current(world: &World) -> Answer<ContextId> {
     let Some((id, _)) = STACK.with_borrow(|stack| stack.last().copied()) else { return Err(abi::INVALID_CONTEXT) };
-    let context = world.contexts.get(&id).ok_or(abi::CONTEXT_IS_DESTROYED)?;
+    // One that is being destroyed takes nothing new: it would outlive its memory.
+    let context = world.contexts.get(&id).filter(|context| !context.dying).ok_or(abi::CONTEXT_IS_DESTROYED)?;
     if context.sticky != 0 { Err(context.sticky) } else { Ok(id) }
 }
 

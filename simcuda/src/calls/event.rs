@@ -26,6 +26,8 @@ fn known<'a>(world: &'a World, name: &str, handle: usize) -> Answer<&'a Event> {
     }
     match world.events.get(&handle) {
         Some(event) => Ok(event),
+        // It went with the context that this thread is still in: the other thread's end of it came first, and says so.
+        None if matches!(world::current(world), Err(abi::CONTEXT_IS_DESTROYED)) => Err(abi::CONTEXT_IS_DESTROYED),
         None => misuse(&format!("{name} with event {handle:#x}, which was destroyed, or its context was")),
     }
 }
