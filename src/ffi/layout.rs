@@ -30,7 +30,7 @@ layout! {
         session_token @ 24,
         expires_unix_s @ 32,
     }
-    raskio_client_options: 144 {
+    raskio_client_options: 152 {
         struct_size @ 0,
         backend @ 8,
         reactor_dispatch @ 12,
@@ -56,6 +56,8 @@ layout! {
         credentials @ 120,
         on_shut_down @ 128,
         user_data @ 136,
+        max_free_events @ 144,
+        reserved0 @ 148,
     }
     raskio_stats: 176 {
         struct_size @ 0,

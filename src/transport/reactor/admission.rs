@@ -1,10 +1,12 @@
-//! How a request starts: a permit, a name that is known, a handle.
+//! How a request starts: room in its sink, a permit, a name that is known, a handle.
 
 use super::Local;
 use super::attempt::{self, Course, Slot};
+use super::engine::Message;
 use super::names::Entry;
 use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
+use crate::staging::{Room, Told};
 use crate::stats;
 use crate::sys::curl::Easy;
 use crate::transport::Transfer;
@@ -36,7 +38,7 @@ impl Local {
                 Some(board) => board.take(self.index),
                 None => self.queue.pop_front(),
             };
-            let Some(transfer) = transfer else {
+            let Some(mut transfer) = transfer else {
                 self.leave_line();
                 return Ok(());
             };
@@ -47,6 +49,19 @@ impl Local {
                 self.dequeued();
                 self.finish(transfer, Ok(()));
                 continue;
+            }
+            match self.prepare(&mut transfer) {
+                Room::Yes => {}
+                Room::Later => {
+                    self.waiting.put(transfer);
+                    self.member().keeps_some.store(true, Ordering::Release);
+                    continue;
+                }
+                Room::No(error) => {
+                    self.dequeued();
+                    self.conclude(attempt::fail(transfer, error));
+                    continue;
+                }
             }
             if let Some(limiter) = &self.engine.limiter {
                 permit = limiter.acquire(self.index);
@@ -63,6 +78,7 @@ impl Local {
                     Entry::Go => {}
                     Entry::First(first) => lookup = Some(first),
                     Entry::Wait => {
+                        transfer.pause();
                         self.parked.push((target, transfer));
                         self.member().keeps_some.store(true, Ordering::Release);
                         continue;
@@ -85,6 +101,18 @@ impl Local {
             return Ok(None);
         }
         self.engine.gate.enter(self.index, Instant::now()).map(Some)
+    }
+
+    /// Has the sink of a request get ready; if it must wait, [`Message::Room`] says when it need not any more.
+    fn prepare(&self, transfer: &mut Transfer) -> Room {
+        let (engine, index, number) = (&self.engine, self.index, self.waiting.next_number());
+        transfer.prepare(&mut || -> Told {
+            let engine = engine.clone();
+            Box::new(move || {
+                // Refused only by a thread that has ended everything it had.
+                let _ = engine.members[index].inbox.push(vec![Message::Room(number)]);
+            })
+        })
     }
 
     /// Gives back what the limiter may have set aside for a thread that has nothing to send.

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod names;
 pub mod pool;
 mod timers;
+mod waiting;
 
 use crate::endpoint::{Origin, Target};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use timers::{Due, Timers};
+use waiting::Waiting;
 
 /// The longest wait while transfers are in flight: then libcurl looks at every socket, so that an event that got lost
 /// delays nothing by more.
@@ -64,6 +66,8 @@ struct Local {
     queue: VecDeque<Transfer>,
     /// Requests that wait until the name of where they go is known.
     parked: Vec<(Arc<Target>, Transfer)>,
+    /// Requests that wait for their sinks.
+    waiting: Waiting,
     /// The transfers that look a name up for others.
     lookups: Vec<usize>,
     timers: Timers,
@@ -90,6 +94,7 @@ impl Local {
             idle: Vec::new(),
             queue: VecDeque::new(),
             parked: Vec::new(),
+            waiting: Waiting::default(),
             lookups: Vec::new(),
             timers: Timers::default(),
             messages: VecDeque::new(),
@@ -125,7 +130,7 @@ impl Local {
                 self.look_at = self.sweep_waiting();
             }
             self.expire_timers();
-            if self.timers.is_empty() && self.parked.is_empty() {
+            if self.timers.is_empty() && self.parked.is_empty() && self.waiting.is_empty() {
                 self.member().keeps_some.store(false, Ordering::Release);
             }
             self.admit()?;
@@ -144,11 +149,13 @@ impl Local {
     fn take_messages(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         self.member().inbox.drain(&mut messages);
+        let mut with_room = Vec::new();
         for message in messages.drain(..) {
             match message {
                 Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Ok(())),
                 Message::Work(transfer) => self.queue.push_back(transfer),
                 Message::Name(origin, failure) => self.name_told(&origin, failure),
+                Message::Room(number) => with_room.extend(self.waiting.take(number)),
                 Message::Deadline(at, op) => self.timers.push(at, Due::Deadline(op)),
                 Message::Trim => {
                     self.idle.clear();
@@ -159,6 +166,8 @@ impl Local {
             }
         }
         self.messages = messages;
+        // The first to be told stays the first.
+        with_room.into_iter().rev().for_each(|transfer| self.ready(transfer));
     }
 
     /// The requests that waited for a name go on, in their order, or fail as the one did that looked it up.
@@ -272,11 +281,12 @@ impl Local {
     fn conclude(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Done(transfer, result) => self.finish(transfer, result),
-            Verdict::Again(transfer, wait) => {
+            Verdict::Again(mut transfer, wait) => {
                 stats::add(&self.engine.stats.requests_queued, 1);
                 if wait.is_zero() {
                     self.ready(transfer);
                 } else {
+                    transfer.pause();
                     self.timers.push(Instant::now() + wait, Due::Retry(transfer));
                     self.member().keeps_some.store(true, Ordering::Release);
                 }
