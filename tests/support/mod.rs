@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod child;
+pub mod cuda;
 
 use raskio::client::{Client, OnShutDown};
 use raskio::config::{Backend, Config, Overrides};
