@@ -67,7 +67,7 @@ fn it_is_found_under_the_drivers_name() {
 #[test]
 fn a_copy_may_lack_functions() {
     let directory = directory("old");
-    let output = install(&directory, &["cuLaunchHostFunc", "cuCtxGetId"]);
+    let output = install(&directory, &["cuLaunchHostFunc", "cuCtxGetId", "cuCtxCreate_v2", "cuDeviceGetUuid"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let library = Library::open(&directory);
     for (name, there) in
