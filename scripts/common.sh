@@ -82,12 +82,16 @@ install_simcuda() {
 start_server() {
   local arguments=() object
   for object in "$@"; do arguments+=(--object "$object"); done
-  need_rust
+  # RASKIO_TESTSERVER names one that was built elsewhere.
+  local program=${RASKIO_TESTSERVER:-$target/release/raskio-testserver}
+  if [ -z "${RASKIO_TESTSERVER:-}" ]; then
+    need_rust
+    sh scripts/cargo.sh build --quiet --release --locked -p raskio-testserver
+  fi
   server_dir=$(mktemp -d)
   trap stop_server EXIT
-  sh scripts/cargo.sh build --quiet --release --locked -p raskio-testserver
   mkfifo "$server_dir/stdin"
-  "$target/release/raskio-testserver" "${arguments[@]}" --port-file "$server_dir/port" \
+  "$program" "${arguments[@]}" --port-file "$server_dir/port" \
     <"$server_dir/stdin" >"$server_dir/log" 2>&1 &
   server_pid=$!
   # It serves until its standard input is closed, which also happens if this script is killed.
