@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Requests in flight at the start. At 64 MB/s a connection they fill a 10 Gbit/s network, and no listen queue is too
 /// short for them, since connections are opened a few at a time (see [`super::gate`]).
 const START: u32 = 32;
-/// Never fewer: below it a connection's pauses show.
+/// Never fewer, for each reactor: below it a connection's pauses show.
 const FLOOR: u32 = 4;
 /// While nobody knows how long a request takes.
 const FIRST_WINDOW: Duration = Duration::from_millis(50);
@@ -65,9 +65,9 @@ pub struct Adaptive {
 impl Adaptive {
     /// At most `ceiling`, for so many reactors.
     pub fn new(ceiling: u32, reactors: u32, now: Instant) -> Adaptive {
-        let floor = FLOOR.max(reactors.saturating_mul(2)).min(ceiling);
+        let floor = FLOOR.max(reactors.saturating_mul(FLOOR)).min(ceiling);
         Adaptive {
-            limit: START.clamp(floor, ceiling),
+            limit: START.max(reactors.saturating_mul(2 * FLOOR)).clamp(floor, ceiling),
             floor,
             ceiling,
             phase: Phase::Opening { before: None },
@@ -320,7 +320,8 @@ mod tests {
         for budget in [1, 2, 3, 5, 40] {
             assert!(run(&FAR, budget, 3.0).iter().all(|&limit| limit >= 1 && limit <= budget), "{budget}");
         }
-        assert_eq!(Adaptive::new(256, 64, Instant::now()).limit(), 128);
+        assert_eq!(Adaptive::new(256, 8, Instant::now()).limit(), 64);
+        assert_eq!(Adaptive::new(256, 100, Instant::now()).limit(), 256);
     }
 
     #[test]

@@ -22,7 +22,7 @@ const MAX_CONNECTIONS: u32 = 4;
 pub const KIND: Kind = Kind { name: "EASY_THREADPOOL", backend: Backend::EasyThreadpool, start };
 
 fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
-    let engine = Engine::new(config, stats, config.num_threads, MAX_CONNECTIONS, None)?;
+    let engine = Engine::new(config, stats, config.num_threads, MAX_CONNECTIONS, None, true)?;
     Ok(Arc::new(ThreadPool::start(engine)?))
 }
 

@@ -16,15 +16,26 @@ use std::time::Instant;
 impl Local {
     /// Starts what may start.
     pub(super) fn admit(&mut self) -> Result<()> {
+        self.more_posted = false;
+        let one_at_a_time = self.engine.limiter.is_none();
+        // Of what waits for buffers each thread takes its share: they come to whoever waits for them.
+        let mut waits = false;
         loop {
             let mut permit = None;
-            match &self.engine.board {
-                Some(_) if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) => return Ok(()),
-                None if self.queue.is_empty() => {
+            if one_at_a_time {
+                if self.multi.as_ref().is_some_and(|multi| !multi.is_empty()) {
+                    return Ok(());
+                }
+            } else if self.queue.is_empty() {
+                if waits && self.engine.board.is_some() {
+                    self.more_posted = true;
+                    return Ok(());
+                }
+                self.take_share();
+                if self.queue.is_empty() {
                     self.leave_line();
                     return Ok(());
                 }
-                _ => {}
             }
             let opening = match self.connection() {
                 Ok(opening) => opening,
@@ -35,14 +46,14 @@ impl Local {
                 }
             };
             let transfer = match &self.engine.board {
-                Some(board) => board.take(self.index),
-                None => self.queue.pop_front(),
+                Some(board) if one_at_a_time => board.take(self.index),
+                _ => self.queue.pop_front(),
             };
             let Some(mut transfer) = transfer else {
                 self.leave_line();
                 return Ok(());
             };
-            if self.engine.board.is_some() {
+            if one_at_a_time {
                 self.engine.works_for(self.index, &transfer.op);
             }
             if transfer.op.is_over() {
@@ -54,6 +65,7 @@ impl Local {
                 Room::Yes => {}
                 Room::Later => {
                     self.waiting.put(transfer);
+                    waits = true;
                     self.member().keeps_some.store(true, Ordering::Release);
                     continue;
                 }
@@ -87,6 +99,16 @@ impl Local {
             }
             self.dequeued();
             self.start(transfer, Course { target, remembered, permit, lookup, opening })?;
+        }
+    }
+
+    /// Takes some of what any reactor may do: a part of what there is, so that all end at the same time, and not one by one.
+    fn take_share(&mut self) {
+        /// One lock for so many small requests is little enough.
+        const MOST: usize = 16;
+        if let Some(board) = &self.engine.board {
+            let reactors = self.engine.members.len();
+            board.take_some(self.index, &mut self.queue, |posted| (posted / (2 * reactors)).clamp(1, MOST));
         }
     }
 

@@ -67,7 +67,7 @@ pub struct Member {
     pub received: AtomicU64,
 }
 
-/// Requests that any of several threads may take: the thread pool's.
+/// Requests that any of several threads may take: the thread pool's, and those of reactors that share what there is.
 pub struct Board<T = Transfer> {
     state: Mutex<BoardState<T>>,
     /// Somebody is to look through the queue: one thread, not each of them.
@@ -135,17 +135,25 @@ impl<T> Board<T> {
 
     /// A request for `member`; `None`, and it is woken when there is one.
     pub fn take(&self, member: usize) -> Option<T> {
+        let mut one = VecDeque::new();
+        self.take_some(member, &mut one, |_| 1);
+        one.pop_front()
+    }
+
+    /// As many requests for `member` as `share` says of so many, moved behind what is in `into`. None, and it is woken
+    /// when there is one.
+    pub fn take_some(&self, member: usize, into: &mut VecDeque<T>, share: impl FnOnce(usize) -> usize) {
         let mut state = self.state.lock();
-        let taken = state.queue.pop_front();
+        let n = share(state.queue.len()).min(state.queue.len());
+        into.extend(state.queue.drain(..n));
         let listed = state.idle.iter().position(|&idle| idle == member);
-        match (&taken, listed) {
-            (None, None) => state.idle.push(member),
+        match (n, listed) {
+            (0, None) => state.idle.push(member),
             // It was up for another reason, a sweep say, and came first. Left in the list, it would be woken in place of
             // one that is idle, and a request would wait although there is a thread for it.
-            (Some(_), Some(at)) => drop(state.idle.remove(at)),
-            (None, Some(_)) | (Some(_), None) => {}
+            (1.., Some(at)) => drop(state.idle.remove(at)),
+            (0, Some(_)) | (1.., None) => {}
         }
-        taken
     }
 
     /// Takes out those for which `over` is true, unless another thread has looked since it was asked for. If it is too
@@ -188,7 +196,7 @@ pub struct Engine {
     pub limiter: Option<Arc<RequestLimiter>>,
     /// Lets new connections through, a few at a time.
     pub gate: Arc<ConnectionGate>,
-    /// Where the threads of a pool find work; `None`: in their own inboxes.
+    /// Where threads find work that any of them may do; `None`: each has its own, in its inbox.
     pub board: Option<Board>,
     /// The names that were looked up.
     pub names: Arc<Names>,
@@ -233,7 +241,7 @@ impl Tell for Engine {
 
 impl Engine {
     /// Everything shared, for `threads` threads that do not run yet. `budget`: requests in flight over all of them;
-    /// `None`: each works on one at a time.
+    /// `None`: each works on one at a time. `shared`: any of them may take any request.
     ///
     /// # Errors
     /// IO when the process is out of file descriptors, OUT_OF_MEMORY.
@@ -243,6 +251,7 @@ impl Engine {
         threads: u32,
         max_connections: u32,
         budget: Option<u32>,
+        shared: bool,
     ) -> Result<Engine> {
         let ms = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let settings = Settings {
@@ -278,7 +287,7 @@ impl Engine {
             policy,
             max_connections,
             stats,
-            board: limiter.is_none().then(Board::default),
+            board: (limiter.is_none() || shared).then(Board::default),
             limiter,
             gate,
             names: Arc::default(),
@@ -326,7 +335,10 @@ impl Engine {
 
     /// `op` is over: has the threads that may hold requests of it look for them.
     pub fn sweep(&self, op: &Operation) {
-        let Some(board) = &self.board else {
+        let Some(board) = self.board.as_ref().filter(|_| self.limiter.is_none()) else {
+            if let Some(board) = &self.board {
+                board.sweep.store(true, Ordering::Release);
+            }
             self.members.iter().for_each(Member::ask_to_sweep);
             return;
         };

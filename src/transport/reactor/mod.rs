@@ -76,6 +76,8 @@ struct Local {
     /// When to look for waiting requests whose operation is over, if some may be there.
     look_at: Option<Instant>,
     pace: Pace,
+    /// There may be more on the board than was taken, and this thread may take it.
+    more_posted: bool,
     /// When a new connection may be opened, if one has to wait.
     connect_at: Option<Instant>,
     /// The limiter may have this thread in line, or a permit set aside for it.
@@ -101,6 +103,7 @@ impl Local {
             next_scan: Instant::now(),
             look_at: None,
             pace: Pace::default(),
+            more_posted: false,
             connect_at: None,
             in_line: false,
         }
@@ -138,9 +141,10 @@ impl Local {
             if let Some(limiter) = &self.engine.limiter {
                 limiter.look(Instant::now(), || self.engine.received());
             }
+            let more = self.more_posted;
             let finished = self.drive()? + self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
-            if finished == 0 {
+            if finished == 0 && !more {
                 self.sleep()?;
             }
         }
@@ -207,7 +211,7 @@ impl Local {
 
     /// A request may go on, before those that have not started yet. In a pool any thread may take it.
     fn ready(&mut self, transfer: Transfer) {
-        if self.engine.board.is_none() {
+        if self.engine.limiter.is_some() {
             self.queue.push_front(transfer);
         } else if let Err(refused) = self.engine.post(vec![transfer], true) {
             refused.into_iter().for_each(|transfer| self.refuse(transfer));

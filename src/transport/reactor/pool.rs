@@ -21,7 +21,9 @@ pub const KIND: Kind = Kind { name: "MULTI_POLL", backend: Backend::MultiPoll, s
 fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
     let budget = budget_within_open_files(config.max_concurrent_requests, process::open_file_limit());
     // Any one reactor may use the whole budget, and must not close a connection that it will need again.
-    let engine = Engine::new(config, stats, config.num_reactors, budget, Some(budget))?;
+    // Requests of one read may go anywhere, so they go where there is time for them.
+    let shared = config.dispatch == Dispatch::PerChunk && config.num_reactors > 1;
+    let engine = Engine::new(config, stats, config.num_reactors, budget, Some(budget), shared)?;
     Ok(Arc::new(ReactorPool::start(engine, config.dispatch)?))
 }
 
@@ -84,6 +86,13 @@ pub(in crate::transport) fn works(messages: Vec<Message>) -> Vec<Transfer> {
 impl Transport for ReactorPool {
     fn submit(&self, batch: Vec<Transfer>) {
         let members = &self.engine.members;
+        if self.engine.board.is_some() && !batch.first().is_some_and(Transfer::is_nothing) {
+            accept(&self.engine, &batch, self.next.fetch_add(1, Ordering::Relaxed) % members.len());
+            if let Err(late) = self.engine.post(batch, false) {
+                self.engine.refuse(late);
+            }
+            return;
+        }
         let steps = match self.dispatch {
             Dispatch::PerChunk => batch.len(),
             Dispatch::PerPread => 1,
