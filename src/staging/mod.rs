@@ -126,6 +126,11 @@ pub trait Sink: Send {
         Room::Yes
     }
 
+    /// Whether [`Sink::prepare`] may ever say [`Room::Later`].
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     /// Appends `bytes`; false, with nothing written, if they do not fit.
     #[must_use]
     fn write(&mut self, bytes: &[u8]) -> bool;

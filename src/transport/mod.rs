@@ -111,6 +111,11 @@ impl Transfer {
         }
     }
 
+    /// Whether it may have to wait for room in its sink.
+    pub fn may_wait_for_sink(&self) -> bool {
+        matches!(self.job(), Job::Read { sink, .. } if sink.may_wait())
+    }
+
     /// Whether it sends nothing.
     pub fn is_nothing(&self) -> bool {
         matches!(self.job(), Job::Nothing)

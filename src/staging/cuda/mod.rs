@@ -233,6 +233,10 @@ impl Sink for CudaSink {
         }
     }
 
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     fn write(&mut self, bytes: &[u8]) -> bool {
         match &mut self.hold {
             // The buffer may be larger than the part.

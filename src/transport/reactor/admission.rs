@@ -16,10 +16,7 @@ use std::time::Instant;
 impl Local {
     /// Starts what may start.
     pub(super) fn admit(&mut self) -> Result<()> {
-        self.more_posted = false;
         let one_at_a_time = self.engine.limiter.is_none();
-        // Of what waits for buffers each thread takes its share: they come to whoever waits for them.
-        let mut waits = false;
         loop {
             let mut permit = None;
             if one_at_a_time {
@@ -27,10 +24,6 @@ impl Local {
                     return Ok(());
                 }
             } else if self.queue.is_empty() {
-                if waits && self.engine.board.is_some() {
-                    self.more_posted = true;
-                    return Ok(());
-                }
                 self.take_share();
                 if self.queue.is_empty() {
                     self.leave_line();
@@ -65,7 +58,6 @@ impl Local {
                 Room::Yes => {}
                 Room::Later => {
                     self.waiting.put(transfer);
-                    waits = true;
                     self.member().keeps_some.store(true, Ordering::Release);
                     continue;
                 }
@@ -106,7 +98,12 @@ impl Local {
     fn take_share(&mut self) {
         /// One lock for so many small requests is little enough.
         const MOST: usize = 16;
-        if let Some(board) = &self.engine.board {
+        /// Requests that wait for buffers on one reactor: enough to have one when a buffer comes.
+        const WAITING: usize = 2;
+        if let Some(board) = self.engine.sinks_board.as_ref().filter(|_| self.waiting.len() < WAITING) {
+            board.take_some(self.index, &mut self.queue, |_| 1);
+        }
+        if let Some(board) = self.engine.board.as_ref().filter(|_| self.queue.is_empty()) {
             let reactors = self.engine.members.len();
             board.take_some(self.index, &mut self.queue, |posted| (posted / (2 * reactors)).clamp(1, MOST));
         }

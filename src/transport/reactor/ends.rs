@@ -28,11 +28,13 @@ impl Local {
             return Some(next);
         }
         let is_over = |transfer: &Transfer| transfer.op.is_over();
-        let posted = self.engine.board.as_ref().map_or(Ok(Vec::new()), |board| board.sweep(is_over));
-        let (mut over, again) = match posted {
-            Ok(over) => (over, None),
-            Err(next) => (Vec::new(), Some(next)),
-        };
+        let (mut over, mut again) = (Vec::new(), None);
+        for board in self.engine.boards() {
+            match board.sweep(is_over) {
+                Ok(posted) => over.extend(posted),
+                Err(next) => again = Some(again.map_or(next, |again: Instant| again.min(next))),
+            }
+        }
         if self.queue.iter().any(is_over) {
             let (out, stay): (VecDeque<_>, VecDeque<_>) =
                 std::mem::take(&mut self.queue).into_iter().partition(is_over);
@@ -85,7 +87,7 @@ impl Local {
     pub(super) fn end_everything(&mut self) {
         loop {
             self.take_messages();
-            let mut rest = self.engine.board.as_ref().map(engine::Board::close).unwrap_or_default();
+            let mut rest = self.engine.boards().flat_map(engine::Board::close).collect::<Vec<_>>();
             rest.extend(self.queue.drain(..));
             rest.extend(self.timers.sweep(|_| true));
             rest.extend(self.waiting.sweep(|_| true));

@@ -198,6 +198,9 @@ pub struct Engine {
     pub gate: Arc<ConnectionGate>,
     /// Where threads find work that any of them may do; `None`: each has its own, in its inbox.
     pub board: Option<Board>,
+    /// The same for requests that may have to wait for their sink, where reactors share: each takes a few, so that the
+    /// buffers go where there is time for them.
+    pub sinks_board: Option<Board>,
     /// The names that were looked up.
     pub names: Arc<Names>,
     /// The threads.
@@ -288,6 +291,7 @@ impl Engine {
             max_connections,
             stats,
             board: (limiter.is_none() || shared).then(Board::default),
+            sinks_board: (limiter.is_some() && shared).then(Board::default),
             limiter,
             gate,
             names: Arc::default(),
@@ -336,7 +340,7 @@ impl Engine {
     /// `op` is over: has the threads that may hold requests of it look for them.
     pub fn sweep(&self, op: &Operation) {
         let Some(board) = self.board.as_ref().filter(|_| self.limiter.is_none()) else {
-            if let Some(board) = &self.board {
+            for board in self.boards() {
                 board.sweep.store(true, Ordering::Release);
             }
             self.members.iter().for_each(Member::ask_to_sweep);
@@ -364,12 +368,19 @@ impl Engine {
         fence(Ordering::SeqCst);
     }
 
+    /// Where requests wait that any thread may take.
+    pub fn boards(&self) -> impl Iterator<Item = &Board> {
+        self.board.iter().chain(&self.sinks_board)
+    }
+
     /// Posts requests that any thread may take, and wakes as many as are needed and idle.
     ///
     /// # Errors
     /// The batch itself, once the threads are over.
     pub fn post(&self, batch: Vec<Transfer>, first: bool) -> std::result::Result<(), Vec<Transfer>> {
-        let Some(board) = &self.board else { return Err(batch) };
+        let may_wait = batch.first().is_some_and(Transfer::may_wait_for_sink);
+        let sinks = self.sinks_board.as_ref().filter(|_| may_wait);
+        let Some(board) = sinks.or(self.board.as_ref()) else { return Err(batch) };
         for member in board.push(batch, first)? {
             self.members[member].inbox.waker().wake();
         }

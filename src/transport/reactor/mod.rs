@@ -76,8 +76,6 @@ struct Local {
     /// When to look for waiting requests whose operation is over, if some may be there.
     look_at: Option<Instant>,
     pace: Pace,
-    /// There may be more on the board than was taken, and this thread may take it.
-    more_posted: bool,
     /// When a new connection may be opened, if one has to wait.
     connect_at: Option<Instant>,
     /// The limiter may have this thread in line, or a permit set aside for it.
@@ -103,7 +101,6 @@ impl Local {
             next_scan: Instant::now(),
             look_at: None,
             pace: Pace::default(),
-            more_posted: false,
             connect_at: None,
             in_line: false,
         }
@@ -141,10 +138,9 @@ impl Local {
             if let Some(limiter) = &self.engine.limiter {
                 limiter.look(Instant::now(), || self.engine.received());
             }
-            let more = self.more_posted;
             let finished = self.drive()? + self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
-            if finished == 0 && !more {
+            if finished == 0 {
                 self.sleep()?;
             }
         }

@@ -16,6 +16,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.transfers.len()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.transfers.is_empty()
