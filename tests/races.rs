@@ -5,6 +5,7 @@ mod support;
 
 use raskio::callbacks::Callbacks;
 use raskio::config::Backend;
+use raskio::endpoint::site::Site;
 use raskio::endpoint::{self, Origin};
 use raskio::error::{Error, ErrorKind};
 use raskio::limit::{RequestLimiter, Wake};
@@ -173,7 +174,8 @@ impl Tell for Told {
 fn a_name_is_looked_up_by_one_thread_and_known_to_all() {
     let _watchdog = Watchdog::start();
     for round in 0..ROUNDS {
-        let endpoint = endpoint::open(&format!("http://host-{round}/x"), &ObjectOptions::default()).unwrap();
+        let endpoint =
+            endpoint::open(&Site::of_process(), &format!("http://host-{round}/x"), &ObjectOptions::default()).unwrap();
         let (names, told) = (Arc::<Names>::default(), Arc::<Told>::default());
         let first = Arc::new(AtomicUsize::new(0));
         let (counted, heard) = (first.clone(), told.clone());

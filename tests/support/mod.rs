@@ -4,7 +4,7 @@
 
 pub mod child;
 
-use raskio::client::{Client, OnShutDown};
+use raskio::client::{Client, Hooks, OnShutDown};
 use raskio::config::{Backend, Config, Overrides};
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ObjectOptions, ReadOptions};
@@ -12,6 +12,7 @@ use raskio::op::{OpResult, Operation};
 use raskio::sys::mem::HostBuffer;
 use raskio::transport::{KINDS, Kind};
 use raskio_testserver::pattern_at;
+use std::ffi::OsString;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -101,6 +102,16 @@ impl TestClient {
 
     pub fn build(config: Config, on_shut_down: Option<OnShutDown>) -> TestClient {
         TestClient(Client::new(config, on_shut_down).expect("a client"))
+    }
+
+    /// In an environment of these variables and no others, with callbacks for secrets.
+    pub fn in_environment(backend: Backend, variables: &[(&str, &str)], change: impl FnOnce(&mut Hooks)) -> TestClient {
+        let variables: Vec<(String, OsString)> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+        let env = move |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+        let mut hooks = Hooks { env: Some(Arc::new(env)), ..Hooks::default() };
+        change(&mut hooks);
+        TestClient(Client::with(config(backend, |_| {}), hooks).expect("a client"))
     }
 
     /// Opens a URL with default options.

@@ -1,8 +1,9 @@
 //! How a request starts: a permit, a name that is known, a handle.
 
-use super::Local;
 use super::attempt::{self, Course, Slot};
 use super::names::Entry;
+use super::{Awaits, Local};
+use crate::credentials::authority;
 use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
 use crate::stats;
@@ -48,6 +49,8 @@ impl Local {
                 self.finish(transfer, Ok(()));
                 continue;
             }
+            // Before a permit is taken: nothing is held while a secret is asked for.
+            let Some(transfer) = self.with_secret(transfer) else { continue };
             if let Some(limiter) = &self.engine.limiter {
                 permit = limiter.acquire(self.index);
                 if permit.is_none() {
@@ -63,7 +66,7 @@ impl Local {
                     Entry::Go => {}
                     Entry::First(first) => lookup = Some(first),
                     Entry::Wait => {
-                        self.parked.push((target, transfer));
+                        self.parked.push((Awaits::Name(target.origin.clone()), transfer));
                         self.member().keeps_some.store(true, Ordering::Release);
                         continue;
                     }
@@ -87,6 +90,24 @@ impl Local {
         self.engine.gate.enter(self.index, Instant::now()).map(Some)
     }
 
+    /// A request whose secret is there; one that must wait for it is put aside.
+    fn with_secret(&mut self, transfer: Transfer) -> Option<Transfer> {
+        let Some(secret) = transfer.object.endpoint().authority() else { return Some(transfer) };
+        match secret.enter(self.index, &self.granted) {
+            Ok(authority::Entry::Go) => Some(transfer),
+            Ok(authority::Entry::Wait) => {
+                self.parked.push((Awaits::Secret(secret.number()), transfer));
+                self.member().keeps_some.store(true, Ordering::Release);
+                None
+            }
+            Err(error) => {
+                self.dequeued();
+                self.conclude(attempt::fail(transfer, error));
+                None
+            }
+        }
+    }
+
     /// Gives back what the limiter may have set aside for a thread that has nothing to send.
     pub(super) fn leave_line(&mut self) {
         if std::mem::take(&mut self.in_line) {
@@ -101,7 +122,8 @@ impl Local {
     }
 
     pub(super) fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
-        let retry = transfer.history.failures + transfer.history.resumes > 0;
+        // The second hop of a second attempt is not a third one.
+        let retry = transfer.moved_to.is_none() && transfer.history.failures + transfer.history.resumes > 0;
         let looks_up = course.lookup.is_some();
         let easy = match self.idle.pop() {
             Some(easy) => Ok(easy),

@@ -5,7 +5,7 @@ mod judge;
 pub use judge::{explanation, fail, retry_later};
 
 use crate::endpoint::head::ResponseHead;
-use crate::endpoint::{Target, WireRequest, redact};
+use crate::endpoint::{Carried, Target, WireRequest, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
@@ -70,6 +70,7 @@ pub struct Slot {
 pub struct Attempt {
     transfer: Transfer,
     course: Course,
+    carried: Carried,
     head: ResponseHead,
     body: Body,
     explanation: Vec<u8>,
@@ -163,12 +164,17 @@ pub fn start(
             let Some(missing) = transfer.missing() else {
                 return Err((transfer, Error::new(ErrorKind::Internal, "a request without a range was started")));
             };
-            let mut wire = endpoint.get(target, missing);
-            if transfer.written() > 0 {
-                wire.if_match = transfer.object.strong_etag();
-            }
-            wire
+            endpoint.get(target, missing).map(|mut wire| {
+                if transfer.written() > 0 {
+                    wire.if_match = transfer.object.strong_etag();
+                }
+                wire
+            })
         }
+    };
+    let wire = match wire {
+        Ok(wire) => wire,
+        Err(error) => return Err((transfer, error)),
     };
     if let Err(error) = apply(easy, &wire) {
         easy.handler().applied = None;
@@ -176,10 +182,12 @@ pub fn start(
     }
     transfer.op.add_attempt();
     let slot = easy.handler();
+    let carried = wire.carried.clone();
     slot.applied = Some(wire);
     slot.attempt = Some(Attempt {
         transfer,
         course,
+        carried,
         head: ResponseHead::default(),
         body: Body::Unseen,
         explanation: Vec::new(),
@@ -195,12 +203,13 @@ fn apply(easy: &mut Easy<Slot>, wire: &WireRequest) -> Result<()> {
     let before = easy.handler().applied.take();
     let before = before.as_ref();
     let same_target = before.is_some_and(|before| Arc::ptr_eq(&before.target, &wire.target));
-    if !same_target {
-        easy.set_url(&wire.target.url)?;
-        let tls = &wire.target.tls;
-        if !before.is_some_and(|before| Arc::ptr_eq(&before.target.tls, tls)) {
-            easy.set_ca(tls.file.as_deref(), tls.folder.as_deref())?;
-        }
+    if !same_target || before.is_none_or(|before| before.url != wire.url) {
+        easy.set_url(wire.url())?;
+        easy.set_request_target(wire.request_target().as_deref())?;
+    }
+    let access = &wire.target.access;
+    if !before.is_some_and(|before| Arc::ptr_eq(&before.target.access, access)) {
+        easy.set_access(access)?;
     }
     if !same_target || before.is_none_or(|before| before.if_match != wire.if_match) {
         let if_match = match &wire.if_match {

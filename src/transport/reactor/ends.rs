@@ -106,7 +106,7 @@ impl Local {
             match message {
                 Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
                 Message::Work(transfer) => self.refuse(transfer),
-                Message::Deadline(..) | Message::Trim | Message::Name(..) => {}
+                Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) => {}
             }
         }
         self.leave_line();
