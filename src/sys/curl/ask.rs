@@ -80,6 +80,9 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
         share: Share::new()?,
     };
     let mut easy = Easy::new(Collector::default(), &settings)?;
+    // No multi handle of RaskIO's watches this one's sockets.
+    easy.optional(curl_sys::CURLOPT_OPENSOCKETFUNCTION, None)?;
+    easy.optional(curl_sys::CURLOPT_CLOSESOCKETFUNCTION, None)?;
     easy.set_url(&c_string("the URL", question.url)?)?;
     easy.set_access(question.access)?;
     let lines = question.headers.iter().map(|line| c_string("a header", line)).collect::<Result<Vec<CString>>>()?;

@@ -260,7 +260,7 @@ impl<H: Handler> Easy<H> {
         unsafe { self.pointer(option, value.as_ptr().cast_mut().cast()) }
     }
 
-    /// A string option that NULL unsets.
+    /// A string or a function that NULL unsets.
     pub(super) fn optional(&mut self, option: CURLoption, value: Option<&CStr>) -> Result<()> {
         match value {
             Some(value) => self.string(option, value),
