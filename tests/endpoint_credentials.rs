@@ -35,15 +35,8 @@ fn json(id: &str, token: &str, lives: Duration) -> Reply {
     let until = SystemTime::now() + lives;
     let text = raskio::clock::amz_date(raskio::clock::unix_seconds(until));
     // 20300102T030405Z to 2030-01-02T03:04:05Z
-    let iso = format!(
-        "{}-{}-{}T{}:{}:{}Z",
-        &text[..4],
-        &text[4..6],
-        &text[6..8],
-        &text[9..11],
-        &text[11..13],
-        &text[13..15]
-    );
+    let iso =
+        format!("{}-{}-{}T{}:{}:{}Z", &text[..4], &text[4..6], &text[6..8], &text[9..11], &text[11..13], &text[13..15]);
     let body = format!(
         "{{\"Code\":\"Success\",\"AccessKeyId\":\"{id}\",\"SecretAccessKey\":\"{KEY}\",\"Token\":\"{token}\",\"Expiration\":\"{iso}\"}}"
     );
@@ -91,10 +84,7 @@ fn instance_credentials_are_asked_for_directly_and_anew_when_they_expire() {
             Some(account.refusal(request).unwrap_or_else(|| Reply::serve(Object::pattern(1000))))
         });
         let url = imds.url("");
-        let variables = [
-            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", url.as_str()),
-            ("HTTP_PROXY", NOWHERE),
-        ];
+        let variables = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", url.as_str()), ("HTTP_PROXY", NOWHERE)];
         let client = TestClient::in_environment(backend, &variables, |_| {});
         let object = open(&client, &server);
         read(&object, 0, 10);
@@ -122,8 +112,7 @@ fn a_server_that_says_expired_has_them_renewed_once() {
                 })
             });
             let url = imds.url("");
-            let client =
-                TestClient::in_environment(backend, &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url)], |_| {});
+            let client = TestClient::in_environment(backend, &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url)], |_| {});
             let object = open(&client, &server);
             assert_eq!(stat(&object).unwrap(), 1000);
             read(&object, 0, 1000);
@@ -249,7 +238,8 @@ fn a_profile_is_read_from_both_files_and_read_again_when_it_is_refused() {
         let object = open(&client, &server);
         read(&object, 0, 10);
         // Somebody logged in again.
-        std::fs::write(credentials.path(), "[lake]\naws_access_key_id = ID2\naws_secret_access_key = a/secret+key\n").unwrap();
+        std::fs::write(credentials.path(), "[lake]\naws_access_key_id = ID2\naws_secret_access_key = a/secret+key\n")
+            .unwrap();
         account.lock().unwrap().access_key_id = "ID2".into();
         read(&object, 0, 10);
         assert_eq!(server.requests(), 3);
@@ -279,13 +269,18 @@ fn a_container_gives_credentials_to_who_has_its_token() {
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token"),
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", file.path()),
         ] {
-            let variables =
-                [("AWS_CONTAINER_CREDENTIALS_FULL_URI", url.as_str()), token, ("http_proxy", NOWHERE), ("ALL_PROXY", NOWHERE)];
+            let variables = [
+                ("AWS_CONTAINER_CREDENTIALS_FULL_URI", url.as_str()),
+                token,
+                ("http_proxy", NOWHERE),
+                ("ALL_PROXY", NOWHERE),
+            ];
             let client = TestClient::in_environment(backend, &variables, |_| {});
             read(&open(&client, &server), 0, 10);
         }
         // It was said that there are some: none is an error, not a reason to go without.
-        let client = TestClient::in_environment(backend, &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", url.as_str())], |_| {});
+        let client =
+            TestClient::in_environment(backend, &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", url.as_str())], |_| {});
         server.reset_counts();
         start(&open(&client, &server), 0, 10).fails(ErrorKind::PermissionDenied, &["container", "403"]);
         assert_eq!(server.requests(), 0);

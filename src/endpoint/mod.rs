@@ -211,6 +211,10 @@ pub trait Endpoint: Send + Sync {
     fn stat_needs_body(&self) -> bool {
         false
     }
+    /// Whether an entity tag names a version of the object, so that two replies with different ones are an error.
+    fn has_versions(&self) -> bool {
+        true
+    }
     /// What a successful reply to [`Endpoint::get`] delivers.
     ///
     /// # Errors

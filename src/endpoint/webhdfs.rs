@@ -102,6 +102,9 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
     let shown = redact::url(opening.text);
     let options = opening.options;
     let text = match opening.url {
+        None if !PORTS.iter().any(|row| row.0 == super::scheme_of(opening.text)) => {
+            return opening.http(KIND.name).map(|_| ()).and(Err(Error::invalid("no WebHDFS URL")));
+        }
         None => raw_to_url(opening.text).map_err(|error| error.context(format_args!("cannot open {shown}")))?,
         Some(_) => {
             opening.http(KIND.name)?;
@@ -230,6 +233,11 @@ impl Endpoint for WebHdfsEndpoint {
 
     fn stat_needs_body(&self) -> bool {
         true
+    }
+
+    /// WebHDFS knows no entity tags; what stands there is of the reply, not of the file.
+    fn has_versions(&self) -> bool {
+        false
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {

@@ -347,11 +347,16 @@ impl Attempt {
         }
     }
 
+    /// The entity tag of the reply, if it names a version of the object.
+    fn version(&self) -> Option<&str> {
+        self.head.etag.as_deref().filter(|_| self.transfer.object.endpoint().has_versions())
+    }
+
     /// Checks a successful head against what was asked for and what is known; returns the bytes it promises.
     fn check(&self, missing: ByteRange) -> Result<u64> {
         let object = &self.transfer.object;
         // A reply for another version may well have another size: say that it changed, not that the range is odd.
-        object.learn(self.head.total(), self.head.etag.as_deref()).map_err(|error| self.with_status(error))?;
+        object.learn(self.head.total(), self.version()).map_err(|error| self.with_status(error))?;
         let reply = object.endpoint().check(missing, &self.head)?;
         object.learn(reply.total, None).map_err(|error| self.with_status(error))?;
         Ok(reply.len)

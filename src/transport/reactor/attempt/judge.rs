@@ -129,7 +129,7 @@ impl Attempt {
         let object = self.transfer.object.clone();
         let answer = object.endpoint().check_stat(probe, &self.head, &self.explanation);
         match answer {
-            Ok(Stat::Size(size)) => match object.learn(Some(size), self.head.etag.as_deref()) {
+            Ok(Stat::Size(size)) => match object.learn(Some(size), self.version()) {
                 Ok(()) => self.succeed(),
                 Err(error) => self.fail(error),
             },
