@@ -71,6 +71,8 @@ pub struct Attempt {
     transfer: Transfer,
     course: Course,
     carried: Carried,
+    /// With every header that went out.
+    sent: Arc<Target>,
     head: ResponseHead,
     body: Body,
     explanation: Vec<u8>,
@@ -182,12 +184,13 @@ pub fn start(
     }
     transfer.op.add_attempt();
     let slot = easy.handler();
-    let carried = wire.carried.clone();
+    let (carried, sent) = (wire.carried.clone(), wire.target.clone());
     slot.applied = Some(wire);
     slot.attempt = Some(Attempt {
         transfer,
         course,
         carried,
+        sent,
         head: ResponseHead::default(),
         body: Body::Unseen,
         explanation: Vec::new(),

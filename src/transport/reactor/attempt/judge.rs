@@ -193,7 +193,10 @@ impl Attempt {
         let status = self.head.status;
         let mut error =
             Error::new(endpoint.error_kind(&self.refusal()), http::status_words(status)).with_http_status(status);
-        if let Some(words) = explanation(&self.explanation) {
+        let body = self.explanation.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let url = self.sent.url.to_string_lossy();
+        let headers: Vec<&[u8]> = self.sent.headers.iter().map(|line| line.as_bytes()).collect();
+        if let Some(words) = explanation(redact::echo(body, &url, &headers).as_bytes()) {
             error = error.note(format_args!("the server says: {words}"));
         }
         match endpoint.hint(status) {
