@@ -144,6 +144,7 @@ impl Endpoint for HttpEndpoint {
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+        let check = if self.kind == PRESIGNED.number { check_s3 } else { check };
         check(range, head).map_err(|error| error.with_http_status(head.status))
     }
 
@@ -191,6 +192,21 @@ pub fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
             Err(Error::new(ErrorKind::Http, format!("asked for bytes {range}, got status {status} instead of 206")))
         }
     }
+}
+
+/// [`check`] for S3 and what calls itself so: some (rclone's) send the right range as a 200. Status and Content-Range
+/// contradict each other then, and both lengths must agree with the second before it is believed.
+pub fn check_s3(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+    let labelled = match head.content_range {
+        Some(Some(ContentRange::Bytes { first, last, .. })) => {
+            first == range.start && last < range.end() && head.content_length == Some(last - first + 1)
+        }
+        _ => false,
+    };
+    if head.status == 200 && labelled && head.content_encoding.is_none() {
+        return check_partial(range, head);
+    }
+    check(range, head)
 }
 
 fn check_partial(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
@@ -245,6 +261,8 @@ pub fn check_stat(probe: bool, head: &ResponseHead) -> Result<Stat> {
             )),
         },
         (true, 200) => match (head.content_length, &head.content_encoding) {
+            // One byte that is labelled as one byte: see `check_s3`.
+            (_, None) if head.total().is_some() => Ok(head.total().map_or(Stat::Probe, Stat::Size)),
             (Some(length), None) => Ok(Stat::Size(length)),
             _ => unknown("the server ignores ranges and gives no length"),
         },
@@ -319,6 +337,27 @@ mod tests {
     }
 
     #[test]
+    fn of_s3_a_200_that_is_labelled_as_the_range_is_the_range() {
+        let check = |start, len, lines: &[&str]| check_s3(ByteRange { start, len }, &head(200, lines));
+        let reply = check(10, 10, &["Content-Range: bytes 10-19/100", "Content-Length: 10"]).unwrap();
+        assert_eq!(reply, Reply { len: 10, total: Some(100) });
+        assert_eq!(check(0, 100, &["Content-Length: 100"]).unwrap().len, 100);
+        for lines in [
+            &["Content-Range: bytes 10-19/100", "Content-Length: 100"][..],
+            &["Content-Range: bytes 10-19/100"],
+            &["Content-Range: bytes 0-9/100", "Content-Length: 10"],
+            &["Content-Length: 10"],
+            &["Content-Range: bytes 10-19/100", "Content-Length: 10", "Content-Encoding: gzip"],
+        ] {
+            assert_eq!(check(10, 10, lines).unwrap_err().kind(), ErrorKind::Range, "{lines:?}");
+        }
+        assert!(
+            asked(10, 10, 200, &["Content-Range: bytes 10-19/100", "Content-Length: 10"]).is_err(),
+            "of HTTP it is not"
+        );
+    }
+
+    #[test]
     fn a_size_is_learned_from_head_or_from_the_first_byte() {
         for (probe, status, lines, want) in [
             (false, 200, &["Content-Length: 7"][..], Stat::Size(7)),
@@ -332,6 +371,7 @@ mod tests {
             (true, 206, &["Content-Range: bytes 0-0/4096"], Stat::Size(4096)),
             (true, 416, &["Content-Range: bytes */0"], Stat::Size(0)),
             (true, 200, &["Content-Length: 9"], Stat::Size(9)),
+            (true, 200, &["Content-Length: 1", "Content-Range: bytes 0-0/4096"], Stat::Size(4096)),
         ] {
             assert_eq!(check_stat(probe, &head(status, lines)).unwrap(), want, "{probe} {status} {lines:?}");
         }

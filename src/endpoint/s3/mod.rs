@@ -467,7 +467,7 @@ impl Endpoint for S3Endpoint {
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
-        http::check(range, head).map_err(|error| error.with_http_status(head.status))
+        http::check_s3(range, head).map_err(|error| error.with_http_status(head.status))
     }
 
     fn check_stat(&self, probe: bool, head: &ResponseHead, _: &[u8]) -> Result<Stat> {

@@ -301,8 +301,10 @@ fn curl_error(finished: &Finished) -> Error {
     let words = redact::printable(&finished.message, 200);
     let kind = ErrorKind::from_curl_code(finished.code);
     // libcurl says "could not connect" for everything; only errno tells a refusal from a process out of files.
+    // What TLS fails by is never errno's matter: that is about another address of the host.
     let cause = match finished.os_code {
         0 => String::new(),
+        _ if kind == ErrorKind::Tls => String::new(),
         errno => format!(", {}", std::io::Error::from_raw_os_error(errno)),
     };
     Error::new(kind, format!("{words} (libcurl error {}{cause})", finished.code)).with_os_code(finished.os_code)
