@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use support::{TestClient, config, for_both_backends, ms, read, start, start_with, stat};
 
-const KEY: &str = "a/secret+key";
+const KEY: &str = "s3cr3t/key+1";
 /// Wherever the proxy variables point, nobody listens there.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
@@ -50,15 +50,15 @@ fn metadata(lives: Duration) -> (Server, Arc<AtomicUsize>) {
     let counter = granted.clone();
     server.on(any(), move |request: &RequestInfo| {
         let role = "/latest/meta-data/iam/security-credentials/";
-        let has_token = request.header("X-aws-ec2-metadata-token") == Some("metadata-token");
+        let has_token = request.header("X-aws-ec2-metadata-token") == Some("s3cr3t-metadata-token");
         let is_for_token = request.header("X-aws-ec2-metadata-token-ttl-seconds").is_some();
         Some(match (request.method.as_str(), request.path()) {
-            ("PUT", "/latest/api/token") if is_for_token => Reply::status(200).body("metadata-token"),
+            ("PUT", "/latest/api/token") if is_for_token => Reply::status(200).body("s3cr3t-metadata-token"),
             ("GET", _) if !has_token => Reply::status(401),
             ("GET", at) if at == role => Reply::status(200).body("my role"),
             ("GET", at) if at == format!("{role}my%20role") => {
                 let n = counter.fetch_add(1, Ordering::SeqCst) + 1;
-                json(&format!("id{n}"), &format!("token{n}"), lives)
+                json(&format!("id{n}"), &format!("s3cr3t-token{n}"), lives)
             }
             _ => Reply::status(404),
         })
@@ -75,12 +75,12 @@ fn instance_credentials_are_asked_for_directly_and_anew_when_they_expire() {
         let began = Instant::now();
         server.on(any(), move |request: &RequestInfo| {
             // The first credentials are over after two seconds, for the server too.
-            let first = request.header("x-amz-security-token") == Some("token1");
+            let first = request.header("x-amz-security-token") == Some("s3cr3t-token1");
             if first && began.elapsed() > Duration::from_secs(2) {
                 return Some(error(400, "ExpiredToken", "The provided token has expired.", ""));
             }
             let n = if first { "1" } else { "2" };
-            let account = S3Account::new(&format!("id{n}"), KEY, "us-east-1").token(&format!("token{n}"));
+            let account = S3Account::new(&format!("id{n}"), KEY, "us-east-1").token(&format!("s3cr3t-token{n}"));
             Some(account.refusal(request).unwrap_or_else(|| Reply::serve(Object::pattern(1000))))
         });
         let url = imds.url("");
@@ -104,8 +104,8 @@ fn a_server_that_says_expired_has_them_renewed_once() {
             let (imds, granted) = metadata(Duration::from_secs(3600));
             let server = Server::start();
             server.on(any(), move |request: &RequestInfo| {
-                let account = S3Account::new("id2", KEY, "us-east-1").token("token2");
-                let old = request.header("x-amz-security-token") == Some("token1");
+                let account = S3Account::new("id2", KEY, "us-east-1").token("s3cr3t-token2");
+                let old = request.header("x-amz-security-token") == Some("s3cr3t-token1");
                 Some(match old {
                     true => error(status, code, "over", ""),
                     false => account.refusal(request).unwrap_or_else(|| Reply::serve(Object::pattern(1000))),
@@ -143,17 +143,17 @@ fn many_requests_that_hear_expired_ask_once_and_an_error_that_stays_is_told() {
 #[test]
 fn the_first_place_that_has_some_wins() {
     for_both_backends(|backend| {
-        let file = Temp::new("[default]\naws_access_key_id = FILE\naws_secret_access_key = a/secret+key\n");
+        let file = Temp::new("[default]\naws_access_key_id = FILE\naws_secret_access_key = s3cr3t/key+1\n");
         let environment = [
             ("AWS_ACCESS_KEY_ID", "ENV"),
             ("AWS_SECRET_ACCESS_KEY", KEY),
-            ("AWS_SESSION_TOKEN", "env-token"),
+            ("AWS_SESSION_TOKEN", "s3cr3t-env-token"),
             ("AWS_SHARED_CREDENTIALS_FILE", file.path()),
         ];
         let accounts = [
             S3Account::new("OPTION", KEY, "us-east-1"),
-            S3Account::new("HOST", KEY, "us-east-1").token("host-token"),
-            S3Account::new("ENV", KEY, "us-east-1").token("env-token"),
+            S3Account::new("HOST", KEY, "us-east-1").token("s3cr3t-host-token"),
+            S3Account::new("ENV", KEY, "us-east-1").token("s3cr3t-env-token"),
             S3Account::new("FILE", KEY, "us-east-1"),
         ];
         for (n, account) in accounts.into_iter().enumerate() {
@@ -161,7 +161,7 @@ fn the_first_place_that_has_some_wins() {
             let variables = if n < 3 { &environment[..] } else { &environment[3..] };
             let client = TestClient::in_environment(backend, variables, |hooks| {
                 if n < 2 {
-                    hooks.secrets.keys = Some(Box::new(|| Ok(grant("HOST", Some("host-token"), None))));
+                    hooks.secrets.keys = Some(Box::new(|| Ok(grant("HOST", Some("s3cr3t-host-token"), None))));
                 }
             });
             let mut options = ObjectOptions { endpoint_url: Some(server.url("")), ..ObjectOptions::default() };
@@ -218,7 +218,7 @@ impl Drop for Temp {
 fn a_profile_is_read_from_both_files_and_read_again_when_it_is_refused() {
     for_both_backends(|backend| {
         let config = Temp::new("[profile lake]\nregion = eu-south-2\naws_access_key_id = OLD\n");
-        let credentials = Temp::new("[lake]\naws_access_key_id = ID1\naws_secret_access_key = a/secret+key\n");
+        let credentials = Temp::new("[lake]\naws_access_key_id = ID1\naws_secret_access_key = s3cr3t/key+1\n");
         let account = Arc::new(Mutex::new(S3Account::new("ID1", KEY, "eu-south-2")));
         let of_server = account.clone();
         let server = Server::start();
@@ -238,7 +238,7 @@ fn a_profile_is_read_from_both_files_and_read_again_when_it_is_refused() {
         let object = open(&client, &server);
         read(&object, 0, 10);
         // Somebody logged in again.
-        std::fs::write(credentials.path(), "[lake]\naws_access_key_id = ID2\naws_secret_access_key = a/secret+key\n")
+        std::fs::write(credentials.path(), "[lake]\naws_access_key_id = ID2\naws_secret_access_key = s3cr3t/key+1\n")
             .unwrap();
         account.lock().unwrap().access_key_id = "ID2".into();
         read(&object, 0, 10);
@@ -259,14 +259,14 @@ fn a_container_gives_credentials_to_who_has_its_token() {
     for_both_backends(|backend| {
         let container = Server::start();
         container.on(any(), |request: &RequestInfo| {
-            let known = request.header("Authorization") == Some("container-token");
-            Some(if known { json("id1", "token1", Duration::from_secs(3600)) } else { Reply::status(403) })
+            let known = request.header("Authorization") == Some("s3cr3t-container-token");
+            Some(if known { json("id1", "s3cr3t-token1", Duration::from_secs(3600)) } else { Reply::status(403) })
         });
-        let server = s3(S3Account::new("id1", KEY, "us-east-1").token("token1"));
+        let server = s3(S3Account::new("id1", KEY, "us-east-1").token("s3cr3t-token1"));
         let url = container.url("/v2/credentials");
-        let file = Temp::new("container-token\n");
+        let file = Temp::new("s3cr3t-container-token\n");
         for token in [
-            ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token"),
+            ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "s3cr3t-container-token"),
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", file.path()),
         ] {
             let variables = [
@@ -328,24 +328,24 @@ fn a_token_goes_in_the_clear_to_this_machine_only() {
 #[test]
 fn a_web_identity_is_turned_into_credentials() {
     for_both_backends(|backend| {
-        let token = Temp::new("ey.web+token/=\n");
+        let token = Temp::new("s3cr3t.web+token/=\n");
         let sts = Server::start();
         let answer = format!(
             "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleWithWebIdentityResult>\
-             <Credentials><SessionToken>token1</SessionToken><SecretAccessKey>{KEY}</SecretAccessKey>\
+             <Credentials><SessionToken>s3cr3t-token1</SessionToken><SecretAccessKey>{KEY}</SecretAccessKey>\
              <Expiration>2038-01-01T00:00:00Z</Expiration><AccessKeyId>id1</AccessKeyId></Credentials>\
              </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
         );
         sts.on(any(), move |request: &RequestInfo| {
             let body = String::from_utf8_lossy(&request.body).into_owned();
             let right = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Freader\
-                         &RoleSessionName=raskio&WebIdentityToken=ey.web%2Btoken%2F%3D";
+                         &RoleSessionName=raskio&WebIdentityToken=s3cr3t.web%2Btoken%2F%3D";
             Some(match (request.method.as_str(), body == right, request.query()) {
                 ("POST", true, None) => Reply::status(200).body(answer.clone()),
                 _ => error(400, "InvalidIdentityToken", "no", ""),
             })
         });
-        let server = s3(S3Account::new("id1", KEY, "us-east-1").token("token1"));
+        let server = s3(S3Account::new("id1", KEY, "us-east-1").token("s3cr3t-token1"));
         let url = sts.url("/");
         let identity = [
             ("AWS_WEB_IDENTITY_TOKEN_FILE", token.path()),

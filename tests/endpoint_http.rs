@@ -1,5 +1,5 @@
 //! How servers are reached, and what they are shown: bearer tokens, proxies, unix sockets, IPv6. TLS is tested against
-//! nginx by `scripts/stages/tls.sh`.
+//! nginx by `scripts/stages/endpoints.sh`.
 
 mod support;
 
@@ -69,7 +69,7 @@ fn a_token_of_the_host_is_asked_for_per_origin_and_anew_when_it_is_refused() {
                 log.push(origin.to_owned());
                 let n = log.iter().filter(|other| *other == origin).count();
                 Ok(Grant {
-                    held: Held::Bearer(Secret::new(format!("token{n}"))),
+                    held: Held::Bearer(Secret::new(format!("s3cr3t-token{n}"))),
                     expires: Some(SystemTime::now() + Duration::from_secs(3600)),
                 })
             }));
@@ -80,7 +80,10 @@ fn a_token_of_the_host_is_asked_for_per_origin_and_anew_when_it_is_refused() {
         read(&object, 0, 100);
         read(&open(&client, &server.url("/data"), options()), 0, 100);
         let seen: Vec<_> = server.log().iter().map(|request| authorization(request).to_owned()).collect();
-        assert_eq!(seen, ["Bearer token1", "Bearer token2", "Bearer token2", "Bearer token2"]);
+        assert_eq!(
+            seen,
+            ["Bearer s3cr3t-token1", "Bearer s3cr3t-token2", "Bearer s3cr3t-token2", "Bearer s3cr3t-token2"]
+        );
         // Another origin has a token of its own; one that is refused twice is the answer.
         other.script(any(), [Reply::status(401)]);
         let object = open(&client, &other.url("/data"), options());
@@ -153,15 +156,15 @@ fn a_proxy_of_the_options_gets_the_whole_url_and_its_own_password() {
     for_both_backends(|backend| {
         let proxy = server_of(100);
         let client = TestClient::new(backend);
-        let url = proxy.url("").replace("http://", "http://puser:p%40ss@");
+        let url = proxy.url("").replace("http://", "http://puser:s3cr3t%40ss@");
         let options = |proxy: &str| ObjectOptions { proxy: Some(proxy.into()), ..ObjectOptions::default() };
         let object = open(&client, "http://no-such-host.invalid:8080/data?a=%3d", options(&url));
         assert_eq!(stat(&object).unwrap(), 100);
         read(&object, 0, 100);
         for request in proxy.log() {
             assert_eq!(request.target, "http://no-such-host.invalid:8080/data?a=%3d");
-            // base64 of puser:p@ss
-            assert_eq!(request.header("Proxy-Authorization"), Some("Basic cHVzZXI6cEBzcw=="));
+            // base64 of puser:s3cr3t@ss
+            assert_eq!(request.header("Proxy-Authorization"), Some("Basic cHVzZXI6czNjcjN0QHNz"));
         }
         // A proxy that says no is an error with its status.
         proxy.script(any(), [Reply::status(407)]);
@@ -208,9 +211,8 @@ fn proxies_of_the_environment_are_used_but_not_for_metadata() {
         assert!(request.target.starts_with('/'), "{}", request.target);
         Some(match request.path() {
             "/latest/meta-data/iam/security-credentials/" => Reply::status(200).body("role"),
-            "/latest/meta-data/iam/security-credentials/role" => {
-                Reply::status(200).body("{\"AccessKeyId\":\"ID\",\"SecretAccessKey\":\"K\",\"Token\":\"T\"}")
-            }
+            "/latest/meta-data/iam/security-credentials/role" => Reply::status(200)
+                .body("{\"AccessKeyId\":\"ID\",\"SecretAccessKey\":\"s3cr3t-K\",\"Token\":\"s3cr3t-T\"}"),
             _ => Reply::status(200).body("t"),
         })
     });

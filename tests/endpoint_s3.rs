@@ -126,11 +126,11 @@ fn the_host_is_signed_with_its_port_and_so_is_the_hash_of_the_body() {
 fn a_session_token_is_sent_and_signed_whatever_the_key_looks_like() {
     for_both_backends(|backend| {
         for id in ["MINIO1", "ASIAEXAMPLE", "AKIAEXAMPLE"] {
-            let server = s3(S3Account::new(id, KEY, "us-east-1").token("T/o+k=="));
+            let server = s3(S3Account::new(id, KEY, "us-east-1").token("s3cr3t-T/o+k=="));
             let client = TestClient::new(backend);
-            read(&open(&client, "s3://b/k", at(&server, with_keys(id, Some("T/o+k==")))), 0, 10);
+            read(&open(&client, "s3://b/k", at(&server, with_keys(id, Some("s3cr3t-T/o+k==")))), 0, 10);
             let request = &server.log()[0];
-            assert_eq!(request.header("x-amz-security-token"), Some("T/o+k=="));
+            assert_eq!(request.header("x-amz-security-token"), Some("s3cr3t-T/o+k=="));
             assert!(request.header("Authorization").unwrap().contains("x-amz-security-token"));
         }
     });
@@ -417,7 +417,7 @@ fn a_redirect_elsewhere_takes_no_signature_along() {
         other.put("/final", Object::pattern(1000));
         server.script(any(), [Reply::redirect(307, &other.url("/final"))]);
         let client = TestClient::new(backend);
-        let object = open(&client, "s3://b/k", at(&server, with_keys("AKID", Some("T"))));
+        let object = open(&client, "s3://b/k", at(&server, with_keys("AKID", Some("s3cr3t-T"))));
         read(&object, 0, 10);
         assert_eq!(stat(&object).unwrap(), 1000);
         assert!(server.log()[0].header("Authorization").is_some());

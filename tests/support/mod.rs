@@ -86,7 +86,10 @@ pub fn config(backend: Backend, change: impl FnOnce(&mut Overrides)) -> Config {
     let mut overrides =
         Overrides { backend: Some(backend), num_threads: Some(8), num_reactors: Some(1), ..Overrides::default() };
     change(&mut overrides);
-    Config::resolve(&overrides, &|_| None).expect("settings")
+    let mut config = Config::resolve(&overrides, &|_| None).expect("settings");
+    // So that a stage can look for secrets in what libcurl says, over all tests.
+    config.verbose = std::env::var_os("RASKIO_TEST_VERBOSE").is_some();
+    config
 }
 
 /// A client that is shut down at the end of its test, and whose counters must balance then.

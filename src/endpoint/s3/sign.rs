@@ -2,13 +2,14 @@
 //!
 //! Written here, over `hmac` and `sha2`, because the two others do not do for S3:
 //!
-//! - libcurl's `CURLOPT_AWS_SIGV4` signs what it makes of the URL, anew for each request. Its canonical path has changed
-//!   from release to release (a key with `=` or `+` was signed wrongly in some), and RaskIO also runs over the system's
-//!   libcurl, from 7.85 on. It needs the secret as `user:password` on each handle, and its own date header.
-//! - the crate `aws-sigv4` (1.6) asks for Rust 1.94, and brings the `http` crate and the AWS runtime with it.
+//! - libcurl's `CURLOPT_AWS_SIGV4` fails two kinds of key. 8.22 refuses to work together with `CURLOPT_PATH_AS_IS`, without
+//!   which `p/./q` is another key. And a path is signed as it is written, not as S3 reads it: 7.88 and 8.23 got 403 from
+//!   rclone's server for URLs with `=`, `+`, `@`, `!*'()` or `&,;:$` in them, which are all right as URLs. It also signs anew
+//!   for each request, and wants the secret on each handle.
+//! - the crate `aws-sigv4` (1.6.4) asks for Rust 1.94, and brings the `http` crate and parts of the AWS runtime with it.
 //!
 //! This file is compared with the published test vectors (below), with botocore on thousands of random requests and with
-//! two S3 servers (`scripts/stages/s3.sh`).
+//! two S3 servers (`scripts/stages/endpoints.sh`).
 //!
 //! A signature covers the method, the path, the query and headers, but not `Range`: S3 does not ask for it. So one
 //! signature serves all reads of an object for a while, and the hot path neither hashes nor changes a handle's headers.

@@ -72,7 +72,9 @@ impl<H: Handler> Easy<H> {
         self.optional(curl_sys::CURLOPT_SSLCERT, certificate.map(|own| own.certificate.as_c_str()))?;
         let key = certificate.and_then(|own| own.key.as_deref());
         self.optional(curl_sys::CURLOPT_SSLKEY, key.or(certificate.map(|own| own.certificate.as_c_str())))?;
-        self.optional(curl_sys::CURLOPT_KEYPASSWD, certificate.and_then(|own| own.password.as_deref()))?;
+        // Without any, OpenSSL would ask on the terminal, and wait.
+        let password = certificate.map(|own| own.password.as_deref().unwrap_or(c""));
+        self.optional(curl_sys::CURLOPT_KEYPASSWD, password)?;
         self.optional(curl_sys::CURLOPT_PROXY, access.proxy.as_deref())?;
         let (path, hidden) = match &access.unix_socket {
             Some(name) if name.as_bytes().first() == Some(&b'@') => (None, CString::new(&name.as_bytes()[1..]).ok()),
