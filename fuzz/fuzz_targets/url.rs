@@ -90,7 +90,9 @@ fn header(line: &str) {
 
 fn redirected(first: &str, second: &str) {
     let options = ObjectOptions { headers: vec![format!("Authorization: {SECRET}")], ..ObjectOptions::default() };
-    let Ok(endpoint) = endpoint::open(&Site::of_process(), "http://origin.test:8080/a/b?c", &options) else { panic!("a good URL") };
+    let Ok(endpoint) = endpoint::open(&Site::of_process(), "http://origin.test:8080/a/b?c", &options) else {
+        panic!("a good URL")
+    };
     let mut target = endpoint.target();
     for location in [first, second] {
         match endpoint.redirect(&target, location) {

@@ -235,7 +235,10 @@ fn read_token(file: &std::path::Path, what: &str) -> Result<Secret> {
 }
 
 /// What container and instance answer.
-fn from_json(body: &str, what: &str) -> Result<Grant> {
+///
+/// # Errors
+/// PERMISSION_DENIED: it makes no sense, or is no success. Nothing of it is shown.
+pub fn from_json(body: &str, what: &str) -> Result<Grant> {
     let json: Value = serde_json::from_str(body)
         .map_err(|error| bad(what, &format!("no JSON (line {}, column {})", error.line(), error.column())))?;
     let field = |name: &str| json.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -286,7 +289,7 @@ fn bad(what: &str, why: &str) -> Error {
 }
 
 /// The text of the first element of this name.
-pub(crate) fn xml_element(text: &str, name: &str) -> Option<String> {
+pub fn xml_element(text: &str, name: &str) -> Option<String> {
     let rest = text.split_once(&format!("<{name}>"))?.1;
     let words = rest.split_once("</")?.0.trim();
     let plain = words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");

@@ -288,7 +288,10 @@ fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
 }
 
 /// The size that GETFILESTATUS tells.
-fn size(body: &[u8]) -> Result<u64> {
+///
+/// # Errors
+/// RANGE: it does not. INVALID_ARGUMENT: of a folder.
+pub fn size(body: &[u8]) -> Result<u64> {
     let wrong =
         |why: &str| Error::new(ErrorKind::Range, format!("the size is unknown: the reply to GETFILESTATUS {why}"));
     let json: Value = serde_json::from_slice(body).map_err(|_| wrong("is no JSON"))?;
@@ -303,7 +306,7 @@ fn size(body: &[u8]) -> Result<u64> {
 }
 
 /// The exception that an error reply names, and its message.
-pub(crate) fn exception(body: &[u8]) -> Option<(String, String)> {
+pub fn exception(body: &[u8]) -> Option<(String, String)> {
     let json: Value = serde_json::from_slice(body).ok()?;
     let remote = json.get("RemoteException")?;
     let text = |name: &str| remote.get(name).and_then(Value::as_str).map(str::to_owned);

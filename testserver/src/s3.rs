@@ -3,7 +3,6 @@
 
 use crate::reply::Reply;
 use crate::request::RequestInfo;
-use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 /// Who may read.
@@ -122,9 +121,12 @@ pub fn error(status: u16, code: &str, message: &str, more: &str) -> Reply {
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
-    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("any length does");
-    mac.update(text.as_bytes());
-    mac.finalize().into_bytes().to_vec()
+    // HMAC, step by step as RFC 2104 describes it.
+    let mut key = if key.len() > 64 { Sha256::digest(key).to_vec() } else { key.to_vec() };
+    key.resize(64, 0);
+    let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect::<Vec<u8>>();
+    let inner = Sha256::digest([pad(0x36), text.as_bytes().to_vec()].concat());
+    Sha256::digest([pad(0x5c), inner.to_vec()].concat()).to_vec()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,6 +1,6 @@
 //! AWS Signature Version 4. Pure: the time is an argument.
 //!
-//! Written here, over `hmac` and `sha2`, because the two others do not do for S3:
+//! Written here, over `sha2`, because the two others do not do for S3:
 //!
 //! - libcurl's `CURLOPT_AWS_SIGV4` fails two kinds of key. 8.22 refuses to work together with `CURLOPT_PATH_AS_IS`, without
 //!   which `p/./q` is another key. And a path is signed as it is written, not as S3 reads it: 7.88 and 8.23 got 403 from
@@ -14,7 +14,6 @@
 //! A signature covers the method, the path, the query and headers, but not `Range`: S3 does not ask for it. So one
 //! signature serves all reads of an object for a while, and the hot path neither hashes nor changes a handle's headers.
 
-use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -146,10 +145,14 @@ fn decoded(text: &str, plus_is_blank: bool) -> Cow<'_, [u8]> {
 }
 
 fn hmac(key: &[u8], text: &str) -> [u8; 32] {
-    // A key of any length does.
-    let Ok(mut mac) = <Hmac<Sha256> as Mac>::new_from_slice(key) else { return [0; 32] };
-    mac.update(text.as_bytes());
-    mac.finalize().into_bytes().into()
+    // RFC 2104: the key fills a block of the hash, or is hashed to do so.
+    let mut block = [0u8; 64];
+    match block.get_mut(..key.len()) {
+        Some(start) => start.copy_from_slice(key),
+        None => block[..32].copy_from_slice(&Sha256::digest(key)),
+    }
+    let inner = Sha256::new_with_prefix(block.map(|byte| byte ^ 0x36)).chain_update(text).finalize();
+    Sha256::new_with_prefix(block.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize().into()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -261,6 +264,26 @@ mod tests {
             let request = Request { method: "GET", path: "/", query, headers, body_hash: EMPTY_BODY };
             let signed = authorization(&request, &scope);
             assert!(signed.ends_with(&format!("Signature={want}")), "{query} {headers:?}: {signed}");
+        }
+    }
+
+    /// RFC 4231, cases 1, 2 and 6.
+    #[test]
+    fn the_published_hmac_vectors_come_out() {
+        for (key, text, want) in [
+            (vec![0x0b; 20], "Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+            (
+                b"Jefe".to_vec(),
+                "what do ya want for nothing?",
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            ),
+            (
+                vec![0xaa; 131],
+                "Test Using Larger Than Block-Size Key - Hash Key First",
+                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
+            ),
+        ] {
+            assert_eq!(hex(&hmac(&key, text)), want);
         }
     }
 
