@@ -247,7 +247,7 @@ impl Chain {
 
     fn look(&self, link: &Link, stop: Stop<'_>) -> Result<std::result::Result<Grant, String>> {
         match link {
-            Link::Profile(at, sts) => self.from_profile(at, sts, stop),
+            Link::Profile(at, sts) => self.in_profile(at, sts, stop),
             Link::WebIdentity(identity) => identity.fetch(&self.outside(&identity.service)?, stop).map(Ok),
             Link::Container(container) => {
                 let mut access = self.outside(&container.url)?;
@@ -263,7 +263,7 @@ impl Chain {
         Ok(Access { trust, ..Access::default() })
     }
 
-    fn from_profile(&self, at: &ProfileAt, sts: &Sts, stop: Stop<'_>) -> Result<std::result::Result<Grant, String>> {
+    fn in_profile(&self, at: &ProfileAt, sts: &Sts, stop: Stop<'_>) -> Result<std::result::Result<Grant, String>> {
         let profile = at.read()?;
         let what = format!("the profile {:?}", redact::printable(&at.name, 80));
         let field = |name: &str| profile.get(name).cloned().filter(|value| !value.is_empty());

@@ -25,7 +25,13 @@ const KEPT: usize = 8;
 /// The dressed targets of one object. Requests with the same one share its address, so that a reused handle keeps its
 /// headers.
 #[derive(Default)]
-pub struct Dressed(Mutex<Vec<(Arc<Target>, Look, Arc<Target>)>>);
+pub struct Dressed(Mutex<Vec<One>>);
+
+struct One {
+    bare: Arc<Target>,
+    look: Look,
+    dressed: Arc<Target>,
+}
 
 impl Dressed {
     /// `bare` with the headers that `make` makes, unless there is one.
@@ -39,8 +45,8 @@ impl Dressed {
         make: impl FnOnce() -> Result<Vec<CString>>,
     ) -> Result<Arc<Target>> {
         let mut kept = self.0.lock();
-        if let Some(found) = kept.iter().find(|(of, other, _)| Arc::ptr_eq(of, bare) && *other == look) {
-            return Ok(found.2.clone());
+        if let Some(found) = kept.iter().find(|one| Arc::ptr_eq(&one.bare, bare) && one.look == look) {
+            return Ok(found.dressed.clone());
         }
         let dressed = Arc::new(Target {
             url: bare.url.clone(),
@@ -52,7 +58,7 @@ impl Dressed {
         if kept.len() >= KEPT {
             kept.remove(0);
         }
-        kept.push((bare.clone(), look, dressed.clone()));
+        kept.push(One { bare: bare.clone(), look, dressed: dressed.clone() });
         Ok(dressed)
     }
 }

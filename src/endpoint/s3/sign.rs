@@ -127,7 +127,7 @@ fn encoded_bytes(bytes: &[u8], keep_slash: bool) -> String {
 
 /// `%XX` replaced; what is no such code stays as it is.
 fn decoded(text: &str, plus_is_blank: bool) -> Cow<'_, [u8]> {
-    if !text.contains('%') && !(plus_is_blank && text.contains('+')) {
+    if !text.contains('%') && (!plus_is_blank || !text.contains('+')) {
         return Cow::Borrowed(text.as_bytes());
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
