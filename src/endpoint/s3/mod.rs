@@ -304,7 +304,7 @@ impl S3Endpoint {
             (Some(home), Some(other)) => {
                 home.bucket.is_some()
                     && (home.bucket, home.domain) == (other.bucket, other.domain)
-                    && target.origin.scheme == "https"
+                    && (target.origin.scheme.as_str(), target.origin.port.as_str()) == ("https", "443")
             }
             _ => false,
         }
@@ -505,5 +505,55 @@ impl Endpoint for S3Endpoint {
                 Held::Keys(_) | Held::Bearer(_) => None,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::site::{Host, Site};
+    use super::*;
+    use crate::credentials::Secret;
+    use crate::object::ObjectOptions;
+
+    fn opened(url: &str) -> Arc<dyn Endpoint> {
+        let options = ObjectOptions {
+            access_key_id: Some("AKIDEXAMPLE".into()),
+            secret_access_key: Some(Secret::new("key")),
+            headers: vec!["x-amz-request-payer: requester".into()],
+            ..ObjectOptions::default()
+        };
+        super::super::open(&Site::new(Arc::new(|_| None), Host::default()), url, &options).unwrap()
+    }
+
+    /// What a request carries that a redirect led to `location`.
+    fn carried(endpoint: &Arc<dyn Endpoint>, location: &str) -> Vec<String> {
+        let target = endpoint.redirect(&endpoint.target(), location).unwrap();
+        let wire = endpoint.get(&target, ByteRange { start: 0, len: 1 }).unwrap();
+        wire.target.headers.iter().map(|line| line.to_str().unwrap().to_owned()).collect()
+    }
+
+    /// AWS answers for a young bucket with 307 and the host of its region.
+    #[test]
+    fn a_redirect_within_aws_is_signed_anew_and_any_other_is_not() {
+        let endpoint = opened("https://buck.s3.amazonaws.com/k");
+        let to = "https://buck.s3.us-west-2.amazonaws.com/k";
+        let lines = carried(&endpoint, to);
+        assert!(lines.contains(&"host: buck.s3.us-west-2.amazonaws.com".to_owned()), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("Authorization: ")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("x-amz-request-payer")), "{lines:?}");
+        for location in [
+            "https://other.s3.us-west-2.amazonaws.com/k",
+            "https://s3.us-west-2.amazonaws.com/buck/k",
+            "https://buck.s3.cn-north-1.amazonaws.com.cn/k",
+            "https://buck.s3.amazonaws.com.evil.example/k",
+            "https://evil.example/buck.s3.us-west-2.amazonaws.com/k",
+            "https://buck.s3.amazonaws.com:444/k",
+        ] {
+            assert!(carried(&endpoint, location).is_empty(), "{location}");
+        }
+        // In the clear a signature may go where the caller sends it, and no further.
+        let endpoint = opened("http://buck.s3.amazonaws.com/k");
+        assert!(carried(&endpoint, "http://buck.s3.us-west-2.amazonaws.com/k").is_empty());
+        assert!(!carried(&endpoint, to).is_empty());
     }
 }

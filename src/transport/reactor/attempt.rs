@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
 use crate::plan::ByteRange;
-use crate::sys::curl::{Easy, Handler, Headers};
+use crate::sys::curl::{Access, Easy, Handler, Headers};
 use crate::sys::fault::{self, Point};
 use crate::transport::reactor::names::Lookup;
 use crate::transport::{Job, Transfer};
@@ -211,7 +211,8 @@ fn apply(easy: &mut Easy<Slot>, wire: &WireRequest) -> Result<()> {
         easy.set_request_target(wire.request_target().as_deref())?;
     }
     let access = &wire.target.access;
-    if !before.is_some_and(|before| Arc::ptr_eq(&before.target.access, access)) {
+    let same_access = |before: &Arc<Access>| Arc::ptr_eq(before, access) || before == access;
+    if !before.is_some_and(|before| same_access(&before.target.access)) {
         easy.set_access(access)?;
     }
     if !same_target || before.is_none_or(|before| before.if_match != wire.if_match) {
