@@ -9,6 +9,8 @@ help:
 	@echo 'make test-STAGE      one stage: $(STAGES)'
 	@echo 'make build           build and install into build/prefix'
 	@echo 'make bench           RaskIO beside plain libcurl and KvikIO (BENCH="--scale 0.05 --rounds 1": a short look)'
+	@echo 'make gpu             device reads on a real GPU: tests, compute-sanitizer, figures (PARTS="tests bench": some of it)'
+	@echo 'make gpu-bundle      what that needs, into build/gpu, for a machine without cargo and nginx'
 	@echo 'make soak            random faults on 100,000 random reads, at most 5 minutes (READS=N MINUTES=N SEED=N)'
 	@echo 'make check-msrv      build and test with the oldest supported Rust'
 	@echo 'make clean           remove build/ and target/'
@@ -37,11 +39,17 @@ bench: build
 	@bash scripts/setup.sh bench
 	@python3 benches/run.py --prefix build/prefix $(BENCH)
 
+gpu-bundle:
+	@bash scripts/gpu.sh bundle
+
+gpu:
+	@bash scripts/gpu.sh run $(PARTS)
+
 check-msrv:
 	@bash scripts/check_msrv.sh
 
 clean:
 	rm -rf build target
 
-.PHONY: help demo test build soak bench check-msrv clean $(addprefix test-,$(STAGES))
+.PHONY: help demo test build soak bench gpu gpu-bundle check-msrv clean $(addprefix test-,$(STAGES))
 .NOTPARALLEL:

@@ -1,11 +1,13 @@
-/* RaskIO's own client, over the C API: one large read, or many small ones submitted together. */
+/* RaskIO's own client, over the C API: one large read, into host or GPU memory, or many small ones submitted together. */
 #include "bench.h"
+#include "cuda.h"
 
 #include <pthread.h>
 #include <raskio.h>
 
 static struct job job;
-static unsigned char *destination;
+static unsigned char *destination; /* where the check sum is taken */
+static CUdeviceptr device;         /* where a device read goes; 0: none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t all_done = PTHREAD_COND_INITIALIZER;
 static size_t reads_left;
@@ -31,7 +33,11 @@ static void done(void *user_data, const raskio_result *result)
 static void read_range(raskio_object *object, uint64_t offset, unsigned char *data, uint64_t size)
 {
     raskio_error *error = NULL;
-    raskio_status status = raskio_read(object, offset, data, size, NULL, done, NULL, NULL, &error);
+    raskio_read_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.memory = device ? RASKIO_MEMORY_CUDA : RASKIO_MEMORY_HOST;
+    raskio_status status = raskio_read(object, offset, data, size, &options, done, NULL, NULL, &error);
     if (status != RASKIO_OK)
         fail("raskio_read", status, error);
 }
@@ -43,7 +49,8 @@ static void read_all(raskio_object *object, int large)
     reads_left = reads;
     pthread_mutex_unlock(&lock);
     if (large)
-        read_range(object, 0, destination, job.total); /* split by the client's task_size */
+        /* Split by the client's task_size. */
+        read_range(object, 0, device ? (unsigned char *)(uintptr_t)device : destination, job.total);
     for (size_t i = 0; !large && i < reads; i++)
         read_range(object, i * job.stride, destination + i * job.request, job_length(&job, i));
     pthread_mutex_lock(&lock);
@@ -79,14 +86,14 @@ static raskio_client *make_client(const char *backend, uint32_t threads, uint32_
 
 int main(int argc, char **argv)
 {
-    if (argc != 10 || (strcmp(argv[6], "large") && strcmp(argv[6], "small"))) {
-        fprintf(stderr, "usage: raskio_read URL TOTAL REQUEST STRIDE REPS large|small BACKEND THREADS BUDGET\n"
+    if (argc != 10 || (strcmp(argv[6], "large") && strcmp(argv[6], "small") && strcmp(argv[6], "device"))) {
+        fprintf(stderr, "usage: raskio_read URL TOTAL REQUEST STRIDE REPS large|small|device BACKEND THREADS BUDGET\n"
                         "THREADS: reactors of MULTI_POLL, threads of EASY_THREADPOOL; 0 leaves the default\n"
                         "BUDGET: most requests in flight; 0 leaves the default\n");
         return 2;
     }
     job = parse_job(argv);
-    int large = !strcmp(argv[6], "large");
+    int large = strcmp(argv[6], "small") != 0;
     if (large && job.stride != job.request) {
         fprintf(stderr, "one large read has no gaps: STRIDE must be REQUEST\n");
         return 2;
@@ -99,13 +106,24 @@ int main(int argc, char **argv)
     if (status != RASKIO_OK)
         fail("raskio_object_open", status, error);
     destination = make_destination(&job);
+    if (!strcmp(argv[6], "device")) {
+        cuda_start();
+        CUDA(mem_alloc(&device, job.total));
+    }
     uint64_t requests_before = 0, connections_before = 0;
     for (int rep = 0; rep < job.reps; rep++) {
         memset(destination, 1, job.total);
+        if (device) {
+            CUDA(set(device, 1, job.total));
+            CUDA(context_synchronize());
+        }
         double cpu = cpu_seconds(), start = wall_seconds();
         read_all(object, large);
         double seconds = wall_seconds() - start;
         cpu = cpu_seconds() - cpu;
+        /* The callback has said that the bytes are there: nothing is waited for. */
+        if (device)
+            CUDA(to_host(destination, device, job.total));
 
         raskio_stats stats;
         memset(&stats, 0, sizeof stats);

@@ -184,15 +184,25 @@ def checksum(path, case):
 def machine(server):
     with open("/proc/cpuinfo") as file:
         models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=clients.ROOT)
     return {
         "cpu": models[0] if models else platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
         "nginx": server.version,
         "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
     }
+
+
+def commit():
+    """What is measured. A machine without git may have been sent a bundle that says so (scripts/gpu.sh)."""
+    try:
+        found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=clients.ROOT)
+        text = found.stdout.strip()
+    except FileNotFoundError:
+        text = ""
+    bundled = clients.ROOT / "build" / "gpu" / "commit"
+    return text or (bundled.read_text().strip() if bundled.exists() else "unknown")
 
 
 def write(result, output):

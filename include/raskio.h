@@ -322,9 +322,13 @@ typedef struct raskio_client_options {
   uint64_t bounce_buffer_size;
   /** Bytes pinned at most for each CUDA context, for device reads. Default 268435456, or one buffer if that is more. */
   uint64_t max_pinned_bytes;
-  /** The host's own pool of pinned memory, set together with pinned_free. Not in this version: must be NULL. */
+  /**
+   * The host's own pool of pinned memory, for device reads: returns size bytes that CUDA has pinned (for every context,
+   * if the client reads into several), or NULL. Set together with pinned_free. Runs on a RaskIO thread, under the rules
+   * of raskio_done_fn, with the CUDA context current that the buffer is for.
+   */
   void *(*pinned_alloc)(void *user_data, size_t size);
-  /** Gives back what pinned_alloc gave. Not in this version: must be NULL. */
+  /** Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone. */
   void (*pinned_free)(void *user_data, void *memory, size_t size);
   /** RASKIO_LOCAL_*. Only RASKIO_LOCAL_AUTO in this version. */
   uint32_t local_backend;
@@ -343,6 +347,10 @@ typedef struct raskio_client_options {
   void (*on_shut_down)(void *user_data);
   /** Handed to the callbacks of this struct. */
   void *user_data;
+  /** CUDA events kept for each context while they are not used. Default 1024. */
+  uint32_t max_free_events;
+  /** Must be zero. */
+  uint32_t reserved0;
   /** Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL. */
   raskio_bearer_fn bearer;
 } raskio_client_options;
@@ -473,21 +481,22 @@ RASKIO_EXPORT raskio_status raskio_client_stats(const raskio_client *client, ras
  * An asynchronous call that returns RASKIO_OK has accepted the operation, and exactly one callback follows; any
  * other status means that no callback will come. */
 
-/** Ask the CUDA driver if one is loaded, else host memory. In this version: host memory. */
-#define RASKIO_MEMORY_AUTO 0u
+#define RASKIO_MEMORY_AUTO 0u /**< Ask the CUDA driver if the process has loaded one, else host memory. */
 #define RASKIO_MEMORY_HOST 1u /**< Host memory. */
-#define RASKIO_MEMORY_CUDA 2u /**< CUDA memory. Not in this version. */
+#define RASKIO_MEMORY_CUDA 2u /**< Memory that the CUDA driver knows, pinned host memory included. */
 
 /** Flag: the last `size` bytes of the object; offset must be 0. Not in this version. */
 #define RASKIO_READ_FROM_END  1u
-/** Flag: copies are ordered on `stream` (NULL: the legacy stream). Not in this version. */
-#define RASKIO_READ_ON_STREAM 2u
+#define RASKIO_READ_ON_STREAM 2u /**< Flag: copies are ordered on `stream` (NULL: the legacy stream). */
 
 /** How one operation runs. NULL: all defaults. Copied before the call returns. */
 typedef struct raskio_read_options {
   /** sizeof(raskio_read_options). */
   size_t struct_size;
-  /** RASKIO_MEMORY_*: where the buffer is. */
+  /**
+   * RASKIO_MEMORY_*: where the buffer is. CUDA memory of any kind will do: of cuMemAlloc, stream-ordered, managed, mapped
+   * by hand. With RASKIO_MEMORY_CUDA the driver is loaded if it is not.
+   */
   uint32_t memory;
   /** RASKIO_READ_*, combined with |. */
   uint32_t flags;
@@ -500,7 +509,12 @@ typedef struct raskio_read_options {
   uint32_t deadline_ms;
   /** Must be zero. */
   uint32_t reserved0;
-  /** A CUstream, with RASKIO_READ_ON_STREAM. Without that flag it must be NULL. */
+  /**
+   * A CUstream of the buffer's context, with RASKIO_READ_ON_STREAM. The copies come after everything that it was given
+   * before they begin, so that the buffer need not be ready at the call. It must last until the callback and must not be
+   * captured meanwhile; it cannot be the per-thread stream. Without that flag it must be NULL, copies run on a stream of
+   * RaskIO's, and the buffer must be ready at the call.
+   */
   void *stream;
 } raskio_read_options;
 
@@ -830,17 +844,21 @@ typedef struct raskio_batch_options {
  * Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
  * network.
  *
- * data: size writable bytes that nobody else touches from the call until the callback begins, also after a cancel.
- *   NULL is allowed when size is 0.
+ * data: size writable bytes, of host or CUDA memory (raskio_read_options), that nobody else touches from the call until
+ *   the callback begins, also after a cancel. Then the bytes are there, in device memory too. NULL is allowed when size
+ *   is 0. CUDA memory is written in its own context, which must last as long; memory that has none, in the calling
+ *   thread's current one if that is of its device, else in the device's primary one. What is current stays so.
  * options: may be NULL.
  * done: called once with user_data if RASKIO_OK is returned, never otherwise. Required.
  * op_out: may be NULL; receives the operation before it is submitted, so that the callback may use it. It must
  *   eventually be given to raskio_op_release.
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
  *
- * At the call: INVALID_ARGUMENT for a NULL, a bad option, offset + size or data + size that overflow, and a range
- * beyond a known size; UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every status of the table at the head,
- * CANCELLED, SHUT_DOWN, TIMED_OUT, RANGE, OBJECT_CHANGED.
+ * At the call: INVALID_ARGUMENT for a NULL, a bad option, offset + size or data + size that overflow, a range beyond a
+ * known size, RASKIO_MEMORY_CUDA for other memory, a stream that cannot be used; UNSUPPORTED, also where there is no CUDA
+ * driver or an old one; CUDA: the driver failed, or this process was forked from one that used it; IO: no threads are
+ * left; SHUT_DOWN, FORKED. In the callback: every status of the table at the head, CANCELLED, SHUT_DOWN, TIMED_OUT,
+ * RANGE, OBJECT_CHANGED, CUDA.
  */
 RASKIO_EXPORT raskio_status raskio_read(
     raskio_object *object, uint64_t offset, void *data, uint64_t size, const raskio_read_options *options,

@@ -64,17 +64,34 @@ need_install() {
   export CMAKE_PREFIX_PATH=$prefix PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 }
 
+# Simulated CUDA drivers, each in a directory for LD_LIBRARY_PATH below $simcuda: the whole one; one of the time of CUDA 11.0;
+# one that lacks what nothing works without.
+simcuda=$build/simcuda
+install_simcuda() {
+  need_rust
+  sh scripts/cargo.sh build --quiet --release --locked -p raskio-simcuda
+  local library=$target/release/libsimcuda.so
+  sh simcuda/install.sh "$library" "$simcuda/whole"
+  sh simcuda/install.sh "$library" "$simcuda/old" cuCtxCreate_v4 cuCtxGetId cuEventRecordWithFlags cuGetProcAddress \
+    cuGetProcAddress_v2 cuMemAllocAsync cuMemFreeAsync cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3 cuLaunchHostFunc
+  sh simcuda/install.sh "$library" "$simcuda/lacking" cuMemcpyHtoDAsync_v2
+}
+
 # start_server NAME=SIZE…: runs the loopback server until stop_server, or the end of the script; sets url and server_pid,
 # and leaves its words in $server_dir/log ("object NAME SIZE crc32 XXXXXXXX").
 start_server() {
   local arguments=() object
   for object in "$@"; do arguments+=(--object "$object"); done
-  need_rust
+  # RASKIO_TESTSERVER names one that was built elsewhere.
+  local program=${RASKIO_TESTSERVER:-$target/release/raskio-testserver}
+  if [ -z "${RASKIO_TESTSERVER:-}" ]; then
+    need_rust
+    sh scripts/cargo.sh build --quiet --release --locked -p raskio-testserver
+  fi
   server_dir=$(mktemp -d)
   trap stop_server EXIT
-  sh scripts/cargo.sh build --quiet --release --locked -p raskio-testserver
   mkfifo "$server_dir/stdin"
-  "$target/release/raskio-testserver" "${arguments[@]}" --port-file "$server_dir/port" \
+  "$program" "${arguments[@]}" --port-file "$server_dir/port" \
     <"$server_dir/stdin" >"$server_dir/log" 2>&1 &
   server_pid=$!
   # It serves until its standard input is closed, which also happens if this script is killed.

@@ -7,11 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::{self, Completion, OpOwner, Operation};
-use crate::staging::Sink;
-use crate::staging::host::HostSink;
+use crate::staging::{self, Staging, Target};
 use crate::stats::{self, Snapshot, Stats};
 use crate::sync::{Condvar, Mutex};
-use crate::sys::mem::HostBuffer;
+use crate::sys::mem::Buffer;
 use crate::sys::per_process::PerProcess;
 use crate::sys::{curl, process};
 use crate::transport::reactor::engine::shut_down;
@@ -45,6 +44,8 @@ pub struct Client {
     generation: u64,
     stats: Arc<Stats>,
     transport: Arc<dyn Transport>,
+    /// In the order of [`staging::KINDS`].
+    stagings: Vec<Arc<dyn Staging>>,
     callbacks: Arc<Callbacks>,
     site: Arc<site::Site>,
     gate: Mutex<Gate>,
@@ -76,11 +77,13 @@ impl Client {
         let transport = start_transport(&config, stats.clone()).inspect_err(|_| callbacks.stop())?;
         let env = hooks.env.unwrap_or_else(|| Arc::new(|name: &str| std::env::var_os(name)));
         let site = site::Site::new(env, hooks.secrets);
+        let stagings = staging::KINDS.iter().map(|kind| (kind.start)(&config, &stats)).collect();
         log::info!(target: "raskio", "client with {:?}: {}", config.backend, curl::version().1);
         Ok(Arc::new_cyclic(|own| Client {
             generation: process::generation(),
             stats,
             transport,
+            stagings,
             callbacks,
             site,
             gate: Mutex::new(Gate { running: 0, closed: false }),
@@ -159,9 +162,15 @@ impl Client {
         Ok(Operation::new(own, requests, offset, deadline, done))
     }
 
-    /// Where a request for the caller's host memory writes.
-    pub(crate) fn sink(&self, part: HostBuffer) -> Box<dyn Sink> {
-        Box::new(HostSink(part))
+    /// The caller's buffer, to be cut into what requests write into.
+    pub(crate) fn target(&self, buffer: Buffer) -> Result<Box<dyn Target>> {
+        // Before a thread is started, or a driver is asked.
+        self.check_process()?;
+        let mut kinds = staging::KINDS.iter().zip(&self.stagings);
+        match kinds.find(|(kind, _)| (kind.takes)(&buffer)) {
+            Some((_, staging)) => staging.open(buffer),
+            None => Err(Error::new(ErrorKind::Unsupported, "no staging writes memory of this kind")),
+        }
     }
 
     pub(crate) fn submit(&self, transfers: Vec<Transfer>) {
@@ -197,6 +206,11 @@ impl Client {
         if !self.site.wait_stopped(deadline) {
             return timed_out("credentials are still being asked for".into());
         }
+        // No sink is left.
+        self.stagings.iter().for_each(|staging| staging.shut_down());
+        if !self.stagings.iter().all(|staging| staging.wait_stopped(deadline)) {
+            return timed_out("a stager still runs".into());
+        }
         self.callbacks.stop();
         if !self.callbacks.wait_stopped(deadline) {
             return timed_out("a callback still runs".into());
@@ -212,6 +226,7 @@ impl Client {
     pub fn trim(&self) {
         if self.check_process().is_ok() {
             self.transport.trim();
+            self.stagings.iter().for_each(|staging| staging.trim());
         }
     }
 
@@ -282,12 +297,17 @@ impl Drop for Client {
         }
         self.site.stop();
         self.transport.shut_down();
+        self.stagings.iter().for_each(|staging| staging.shut_down());
         self.callbacks.stop();
         let Some(last) = self.on_shut_down.lock().take() else { return };
-        let (transport, callbacks, site) = (self.transport.clone(), self.callbacks.clone(), self.site.clone());
+        let (transport, stagings) = (self.transport.clone(), self.stagings.clone());
+        let (callbacks, site) = (self.callbacks.clone(), self.site.clone());
         let started = process::spawn("raskio-last", move || {
             transport.wait_stopped(None);
             site.wait_stopped(None);
+            for staging in stagings {
+                staging.wait_stopped(None);
+            }
             callbacks.wait_stopped(None);
             if !exit::is_exiting() {
                 op::call_host(last);

@@ -8,7 +8,7 @@
 //! ```text
 //! ffi ──► client ──► object, op, plan, limit, retry, endpoint   (pure: no threads, no unsafe, no I/O)
 //!                └─► transport ──► reactor, thread_pool ──► sys/curl, sys/epoll, sys/event
-//!                └─► staging   ──► host ──────────────────► sys/mem
+//!                └─► staging   ──► host, cuda ────────────► sys/mem, sys/cuda
 //! ```
 //!
 //! | where | what | may touch |
@@ -25,7 +25,8 @@
 //! | [`clock`] | dates as AWS writes them | nothing |
 //! | [`transport`] | moves bytes; a kind is a file and a row in `transport::KINDS` | `sys::curl`, `sys::event` |
 //! | [`transport::reactor`] | the loop that both transports share: one thread, one multi handle, attempts, timers, names | libcurl through `sys::curl` |
-//! | [`staging`] | where received bytes go | `sys::mem` |
+//! | [`staging`] | where received bytes go; a kind is a file and a row in `staging::KINDS` | `sys::mem` |
+//! | [`staging::cuda`] | into device memory: pinned buffers, the stager of a context, its events | the driver through `sys::cuda` |
 //! | [`callbacks`] | threads for completions, if the client asked for them | nothing |
 //! | [`config`] | settings: defaults, then the environment, then options | the environment |
 //! | [`log`](mod@log) | records to the host's hook, or to stderr where the environment asks | stderr |
@@ -38,6 +39,10 @@
 //! A request's way: `ffi::read` makes the one unsafe promise about a buffer; `object` plans; `client` counts the operation
 //! in and hands the whole batch to its transport; a reactor admits (a secret that is there, a permit, a name that is
 //! known), attempts, judges, tries again or ends; `staging` commits; the last request completes the operation.
+//!
+//! With a device buffer: `ffi::read` asks the driver where it is, on the caller's thread; admission first takes a pinned buffer, then
+//! a permit; at the end of the network phase the permit goes back, and the buffer to the context's stager, the only thread that
+//! calls the driver; when the copy is done the buffer goes to whoever waits longest for one, and the request ends.
 #![deny(unsafe_code)]
 
 pub mod callbacks;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan;
 use crate::sync::Mutex;
-use crate::sys::mem::HostBuffer;
+use crate::sys::mem::Buffer;
 use crate::transport::{Job, Transfer};
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock};
@@ -244,18 +244,21 @@ impl Object {
     /// Reads `buffer.len()` bytes from `offset` into `buffer`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a range that overflows or leaves the object, SHUT_DOWN, FORKED. The completion is dropped
-    /// uncalled then.
+    /// INVALID_ARGUMENT for a range that overflows or leaves the object, SHUT_DOWN, FORKED; for CUDA memory also
+    /// UNSUPPORTED, CUDA, IO. The completion is dropped uncalled then.
     pub fn read(
         self: &Arc<Self>,
         offset: u64,
-        mut buffer: HostBuffer,
+        buffer: impl Into<Buffer>,
         options: &ReadOptions,
         done: Completion,
     ) -> Result<Pending> {
+        let buffer = buffer.into();
         let size = buffer.len();
         plan::check_bounds(self.name(), offset, size, self.core.size())?;
+        let mut target = self.client.target(buffer)?;
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
+        let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
         let count = plan::request_count(size, task_size);
         // 2^31 requests would take 300 GB to queue: a task size of a few bytes for an object of terabytes is a mistake.
         let count = usize::try_from(count).ok().filter(|&count| count < 1 << 31).ok_or_else(|| {
@@ -279,7 +282,7 @@ impl Object {
             transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Nothing));
         }
         for range in plan::split(offset, size, task_size) {
-            let sink = self.client.sink(buffer.split_to(range.len));
+            let sink = target.next(range.len);
             transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Read { range, sink }));
         }
         Ok(Pending { client: self.client.clone(), op, transfers })
@@ -298,7 +301,7 @@ impl Object {
     ///
     /// # Errors
     /// As the operation, and WOULD_DEADLOCK inside a callback.
-    pub fn read_sync(self: &Arc<Self>, offset: u64, buffer: HostBuffer, options: &ReadOptions) -> Result<u64> {
+    pub fn read_sync(self: &Arc<Self>, offset: u64, buffer: impl Into<Buffer>, options: &ReadOptions) -> Result<u64> {
         self.wait_for("a blocking read", |done| self.read(offset, buffer, options, done))
     }
 

@@ -196,3 +196,22 @@ fn a_client_without_threads_says_so_and_leaves_nothing_behind() {
         bench.end();
     });
 }
+
+#[test]
+fn a_panic_in_a_stager_costs_the_read_that_it_hits() {
+    use support::cuda::{DeviceMemory, Gpu};
+    let gpu = Gpu::new();
+    both(|backend| {
+        let bench = Bench::new(backend, |_| {});
+        let (object, memory) = (bench.open(), DeviceMemory::new(SIZE));
+        support::cuda::start(&object, 0, &memory).succeeds();
+        fault::arm(Point::PanicInStager, 3, 1);
+        support::cuda::start(&object, 0, &memory).fails(ErrorKind::Internal, &["/o", "bug"]);
+        support::cuda::start(&object, 0, &memory).succeeds();
+        memory.assert_pattern(0);
+        memory.free();
+        let stats = bench.end();
+        assert_eq!((stats.bounce_buffers_in_use, stats.bounce_buffers_total), (0, 0), "{stats:?}");
+    });
+    assert_eq!(gpu.sim.live().pinned_bytes, 0);
+}

@@ -334,3 +334,54 @@ fn whole_reads_of_reactors() {
 fn whole_reads_of_a_thread_pool() {
     whole_reads(Backend::EasyThreadpool);
 }
+
+/// Device reads of many threads through few pinned buffers, some cancelled, with trims between them.
+fn device_reads(backend: Backend) {
+    use support::cuda::{DeviceMemory, Gpu};
+    let gpu = Gpu::new();
+    let own = Server::start();
+    own.put("/medium", Object::pattern(1 << 20));
+    let base = std::env::var("RASKIO_TEST_URL").unwrap_or_else(|_| own.url(""));
+    let client = TestClient::with(backend, |options| {
+        options.num_threads = Some(4);
+        options.num_reactors = Some(2);
+        options.bounce_buffer_size = Some(64 << 10);
+        options.max_pinned_bytes = Some(192 << 10);
+        options.max_free_events = Some(2);
+    });
+    let (of_threads, context) = (client.0.clone(), gpu.context);
+    together(move |index| {
+        support::cuda::Sim::get().set_current(context);
+        let object = of_threads.open(&format!("{base}/medium"), ObjectOptions::default()).unwrap();
+        for round in 0..ROUNDS / 25 {
+            let (offset, memory) = ((index * 1000 + round) as u64, DeviceMemory::new(300_000));
+            let reading = support::cuda::start(&object, offset, &memory);
+            if (index + round) % 4 == 3 {
+                reading.op.cancel();
+            }
+            of_threads.stats();
+            match reading.wait().error {
+                None => memory.assert_pattern(offset),
+                Some(error) => assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}"),
+            }
+            if round % 4 == 0 {
+                of_threads.trim();
+            }
+            memory.free();
+        }
+        support::cuda::Sim::get().set_current(0);
+    });
+    let stats = client.stats();
+    assert_eq!(stats.bounce_buffers_in_use, 0, "{stats:?}");
+    client.shut_down(Some(LONG)).unwrap();
+}
+
+#[test]
+fn device_reads_of_reactors() {
+    device_reads(Backend::MultiPoll);
+}
+
+#[test]
+fn device_reads_of_a_thread_pool() {
+    device_reads(Backend::EasyThreadpool);
+}

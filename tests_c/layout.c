@@ -13,7 +13,7 @@ int main(void) {
   AT(raskio_credentials, session_token, 24);
   AT(raskio_credentials, expires_unix_s, 32);
 
-  SIZE(raskio_client_options, 152);
+  SIZE(raskio_client_options, 160);
   AT(raskio_client_options, struct_size, 0);
   AT(raskio_client_options, backend, 8);
   AT(raskio_client_options, reactor_dispatch, 12);
@@ -39,7 +39,9 @@ int main(void) {
   AT(raskio_client_options, credentials, 120);
   AT(raskio_client_options, on_shut_down, 128);
   AT(raskio_client_options, user_data, 136);
-  AT(raskio_client_options, bearer, 144);
+  AT(raskio_client_options, max_free_events, 144);
+  AT(raskio_client_options, reserved0, 148);
+  AT(raskio_client_options, bearer, 152);
 
   SIZE(raskio_bearer, 32);
   AT(raskio_bearer, struct_size, 0);

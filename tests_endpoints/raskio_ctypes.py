@@ -14,7 +14,7 @@ TLS_UNVERIFIED, S3_VIRTUAL_HOST = 4, 8
 
 
 class ClientOptions(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("backend", c_uint32), ("rest", ctypes.c_char * 140)]
+    _fields_ = [("struct_size", c_size_t), ("backend", c_uint32), ("rest", ctypes.c_char * 148)]
 
 
 class ObjectOptions(ctypes.Structure):
@@ -37,7 +37,7 @@ class LogRecord(ctypes.Structure):
 
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(LogRecord))
 
-assert ctypes.sizeof(ClientOptions) == 152 and ctypes.sizeof(ObjectOptions) == 152
+assert ctypes.sizeof(ClientOptions) == 160 and ctypes.sizeof(ObjectOptions) == 152
 
 lib = ctypes.CDLL(os.environ["RASKIO_LIBRARY"])
 for name, result, arguments in [

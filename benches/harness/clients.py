@@ -120,7 +120,7 @@ class Programs:
         link = self.folder / "libraskio.so.0"
         link.unlink(missing_ok=True)
         link.symlink_to((library / "libraskio.so").resolve())
-        flags = [f"-I{include}", f"-L{library}", "-lraskio", f"-Wl,-rpath,{self.folder}:{library}", "-pthread"]
+        flags = [f"-I{include}", f"-L{library}", "-lraskio", f"-Wl,-rpath,{self.folder}:{library}", "-pthread", "-ldl"]
         self._compile("raskio_read.c", "raskio_read", *flags)
 
     def _build_kvikio(self):
@@ -133,7 +133,8 @@ class Programs:
         if self._python is None:
             self._python = self._make_environment()
         probe = [str(self._python), "-c", "import numpy, kvikio; print(kvikio.__version__)"]
-        environment = os.environ | {"LD_LIBRARY_PATH": self._stub}
+        # Without a stub the driver may be one that the caller's LD_LIBRARY_PATH finds.
+        environment = os.environ | ({"LD_LIBRARY_PATH": self._stub} if self._stub else {})
         done = subprocess.run(probe, capture_output=True, text=True, env=environment)
         if done.returncode:
             raise Unavailable(f"{self._python} cannot import kvikio: {done.stderr.strip()}")

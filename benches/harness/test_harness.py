@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 import run
-from harness import matrix, report, servers
+from harness import gpu, matrix, report, servers
 from harness.clients import Client
 
 
@@ -68,6 +68,57 @@ class Report(unittest.TestCase):
         }
         page = report.markdown(result)
         for text in ("| x | 1.00 (1.00–1.00) |", "Failed: y, round 1: read the wrong bytes", "curl: no header"):
+            self.assertIn(text, page)
+
+
+class Gpu(unittest.TestCase):
+    def result(self, device, host):
+        cases = []
+        for name, figures in (("device", device), ("large", host)):
+            samples = [sample(label, label.split()[0].lower(), 1, *figure) for label, figure in figures.items()]
+            cases.append({"name": name, "rows": report.summarise(samples, "device")})
+        return {"cases": cases}
+
+    def test_targets_compare_equal_settings_and_the_best(self):
+        ours, theirs, pool = f"RaskIO {gpu.ONE}", f"KvikIO {gpu.ONE}", "KvikIO EASY_THREADPOOL, 16 threads"
+        device = {ours: (1.0, 1.0), theirs: (1.5, 2.0), pool: (0.5, 9.0)}
+        rows = gpu.targets(self.result(device, {ours: (0.9, 1.0)}))
+        found = {text: (figure and round(figure, 3), reached) for text, figure, _, reached in rows}
+        self.assertEqual(
+            found,
+            {
+                "device, 1 reactor: speed of KvikIO's": (1.5, True),
+                "device, 1 reactor: CPU of KvikIO's": (0.5, True),
+                "device, 8 reactors: speed of KvikIO's": (None, None),
+                "device, 8 reactors: CPU of KvikIO's": (None, None),
+                "device, best setting: speed of KvikIO's best": (0.5, False),
+                f"{ours}: device speed of host speed": (0.9, False),
+            },
+        )
+
+    def test_the_settings_of_the_targets_are_measured(self):
+        cases = {case.name: case for case in matrix.H200_MACHINE}
+        for name in ("device", "large"):
+            labels = [client.label for client in cases[name].clients]
+            for setting in (gpu.ONE, gpu.EIGHT):
+                self.assertIn(f"RaskIO {setting}", labels)
+                self.assertIn(f"KvikIO {setting}", labels)
+
+    def test_the_page_tells_what_failed_and_what_was_missed(self):
+        lines = [
+            {"what": "tests", "name": "a", "result": "ok", "seconds": 1},
+            {"what": "tests", "name": "b", "result": "FAILED (1)", "seconds": 1},
+            {"what": "driver events", "threads": 1, "create_destroy_ns": 1000, "record_ns": 900, "query_ns": 800},
+            {"what": "event pool", "threads": 1, "get_return_ns": 50},
+        ]
+        device = {f"RaskIO {gpu.ONE}": (1.0, 1.0), f"KvikIO {gpu.ONE}": (1.0, 1.0)}
+        page = gpu.markdown("a GPU", lines, self.result(device, {}))
+        for text in (
+            "1 programs passed, 1 failed, 0 skipped.",
+            "- tests b: FAILED (1)",
+            "| 1 | 50 | 1000 | 900 | 800 |",
+            "| device, 1 reactor: speed of KvikIO's | 1.00 | ≥ 1.4 | MISSED |",
+        ):
             self.assertIn(text, page)
 
 

@@ -194,6 +194,8 @@ fn client_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
         credentials: optional(4).then_some(no_keys as _),
         on_shut_down: optional(3).then_some(last as _),
         user_data: ptr::null_mut(),
+        max_free_events: number(144),
+        reserved0: number(148),
         // A size in the middle of a field would leave half a pointer.
         bearer: (optional(5) && claimed >= known).then_some(no_token as _),
     };
@@ -202,7 +204,7 @@ fn client_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
     // SAFETY: the C contract is kept: memory of struct_size bytes, or a size that is refused at once.
     unsafe {
         let status = raskio_client_new(memory.0.cast(), &mut client, &mut error);
-        judge(status, error, claimed, 144, known, len, tail);
+        judge(status, error, claimed, 152, known, len, tail);
         if status == OK {
             assert_eq!(raskio_client_shut_down(client, 60_000, ptr::null_mut()), OK);
             raskio_client_release(client);

@@ -7,8 +7,11 @@ reuse_libraries
 instrument asan -Zsanitizer=address -Cforce-frame-pointers=yes --cfg 'raskio_sanitizer="address"'
 export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allow_addr2line=1
 # Whatever runs in threads, calls back, fails or ends; not what reads the header, the log or the ABI.
-tests=(callbacks cancel cases connections error_replies faults limits name_lookup protocol ranges redirects resume retry
-  secrets shutdown stat threads time_limits)
+tests=(callbacks cancel cases connections cuda_buffers cuda_events cuda_failures cuda_lifecycle cuda_memory cuda_reads
+  error_replies faults limits name_lookup protocol ranges redirects resume retry secrets shutdown stat threads time_limits)
+# The simulated driver is a library that the tests load, and an instrumented one does not load.
+sh scripts/cargo.sh build --quiet --locked -p raskio-simcuda
+export RASKIO_SIMCUDA=$target/debug/libsimcuda.so
 with() { printf -- '--test %s ' "$@"; }
 cargo_sanitized test --features fault-injection --lib $(with planted fork "${tests[@]}") --no-run
 
@@ -30,12 +33,18 @@ names=(
   a_handle_that_libcurl_keeps_is_leaked_and_its_request_starts_over
   # The process ends in the middle of its reads, and frees nothing.
   a_process_with_reads_in_flight_ends_well
+  the_process_may_exit_with_device_reads_in_flight
+  # The driver keeps a function's data for ever if its context breaks before the call.
+  an_error_on_a_callers_stream_is_noticed_without_its_host_function
+  # A forked child has its parent's memory, but not the threads whose stacks refer to it.
+  a_forked_child_is_told_that_cuda_cannot_be_used_there
+  a_child_of_a_process_that_used_cuda_by_itself_is_told_too
 )
 skips=()
 for name in "${names[@]}"; do skips+=(--skip "$name"); done
 run --lib $(with "${tests[@]}") -- "${skips[@]}"
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
-run $(with faults shutdown) -- --exact "${names[@]}"
+run $(with faults shutdown cuda_failures cuda_lifecycle) -- --exact "${names[@]}"
 # A forked child has its parent's memory, but not the threads whose stacks refer to it.
 run $(with fork)
 say "$planted planted bugs were reported"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ThreadSanitizer over everything that threads share (tests/races.rs): operation, limiter, inbox and waker, names,
-# callbacks, counters, and whole reads over both backends.
+# callbacks, counters, and whole reads over both backends, into host and device memory.
 #
 # RaskIO's Rust code is instrumented. std is not, as it comes compiled: src/sync/watched.rs has locks that are seen all the same,
 # and tests/races.supp names what is left, with the reason. libcurl and OpenSSL are not: what happens inside them is not
@@ -9,6 +9,9 @@
 need_runtime tsan
 start_server medium=1M
 export RASKIO_TEST_URL=$url
+# The simulated driver is a library that the tests load, and an instrumented one does not load.
+sh scripts/cargo.sh build --quiet --locked -p raskio-simcuda
+export RASKIO_SIMCUDA=$target/debug/libsimcuda.so
 reuse_libraries
 instrument tsan -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg 'raskio_sanitizer="thread"'
 export TSAN_OPTIONS="suppressions=$root/tests/races.supp allow_addr2line=1 history_size=4"

@@ -7,6 +7,7 @@
 mod parse;
 
 use crate::error::Result;
+use crate::sys::cuda::PinnedPool;
 use parse::Number;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -88,6 +89,10 @@ pub struct Config {
     pub bounce_buffer_size: u64,
     /// Hard cap of pinned bytes per CUDA context: default 256 MiB, or one bounce buffer if that is more.
     pub max_pinned_bytes: u64,
+    /// CUDA events kept per context while nobody uses them: at least 1, default 1,024.
+    pub max_free_events: u32,
+    /// The host's own pinned memory, instead of memory that RaskIO pins.
+    pub pinned_pool: Option<PinnedPool>,
     /// How local files are read.
     pub local_backend: LocalBackend,
     /// Entries of an io_uring: 1 to 32768, default 128.
@@ -131,6 +136,10 @@ pub struct Overrides {
     pub bounce_buffer_size: Option<u64>,
     /// [`Config::max_pinned_bytes`]; at least one bounce buffer.
     pub max_pinned_bytes: Option<u64>,
+    /// [`Config::max_free_events`].
+    pub max_free_events: Option<u32>,
+    /// [`Config::pinned_pool`].
+    pub pinned_pool: Option<PinnedPool>,
     /// [`Config::local_backend`].
     pub local_backend: Option<LocalBackend>,
     /// [`Config::uring_queue_depth`].
@@ -166,6 +175,8 @@ const BOUNCE_BUFFER_SIZE: Number<u64> = Number {
     range: 1..=MAX_BYTES,
     unit: " (bytes)",
 };
+const MAX_FREE_EVENTS: Number<u32> =
+    Number { variables: &[], option: "max_free_events", range: 1..=u32::MAX, unit: "" };
 /// The upper end is the kernel's.
 const URING_QUEUE_DEPTH: Number<u32> =
     Number { variables: &[], option: "uring_queue_depth", range: 1..=32_768, unit: "" };
@@ -203,6 +214,8 @@ impl Config {
                 .unwrap_or_else(|| RETRY_STATUS.to_vec()),
             bounce_buffer_size,
             max_pinned_bytes: max_pinned_bytes(overrides.max_pinned_bytes, bounce_buffer_size)?,
+            max_free_events: MAX_FREE_EVENTS.resolve(env, overrides.max_free_events, 1024)?,
+            pinned_pool: overrides.pinned_pool,
             local_backend: overrides.local_backend.unwrap_or(LocalBackend::Auto),
             uring_queue_depth: URING_QUEUE_DEPTH.resolve(env, overrides.uring_queue_depth, 128)?,
             uring_sqpoll_idle_ms: overrides.uring_sqpoll_idle_ms.unwrap_or(0),

@@ -273,6 +273,8 @@ fn every_option_is_taken() {
         retry_status: Some(vec![503, 429, 503]),
         bounce_buffer_size: Some(12),
         max_pinned_bytes: Some(13),
+        max_free_events: Some(16),
+        pinned_pool: None,
         local_backend: Some(LocalBackend::Pread),
         uring_queue_depth: Some(14),
         uring_sqpoll_idle_ms: Some(15),
@@ -293,6 +295,8 @@ fn every_option_is_taken() {
         retry_status: vec![429, 503],
         bounce_buffer_size: 12,
         max_pinned_bytes: 13,
+        max_free_events: 16,
+        pinned_pool: None,
         local_backend: LocalBackend::Pread,
         uring_queue_depth: 14,
         uring_sqpoll_idle_ms: 15,
@@ -303,7 +307,7 @@ fn every_option_is_taken() {
 
 #[test]
 fn a_bad_option_is_refused_under_its_own_name() {
-    let cases: [(SetOption, &str); 13] = [
+    let cases: [(SetOption, &str); 14] = [
         (|o| o.num_reactors = Some(0), "option num_reactors is 0; it must be an integer from 1 to 1024"),
         (|o| o.num_reactors = Some(1025), "option num_reactors is 1025; it must be an integer from 1 to 1024"),
         (|o| o.num_threads = Some(4097), "option num_threads is 4097; it must be an integer from 1 to 4096"),
@@ -319,6 +323,7 @@ fn a_bad_option_is_refused_under_its_own_name() {
         (|o| o.callback_threads = Some(1025), "option callback_threads is 1025; it must be an integer from 0 to 1024"),
         (|o| o.retry_status = Some(vec![503, 600]), "option retry_status is 600; it must be HTTP statuses from 100"),
         (|o| o.bounce_buffer_size = Some(0), "option bounce_buffer_size is 0; it must be an integer from 1"),
+        (|o| o.max_free_events = Some(0), "option max_free_events is 0; it must be an integer from 1 to 4294967295"),
         (|o| o.uring_queue_depth = Some(0), "option uring_queue_depth is 0; it must be an integer from 1 to 32768"),
     ];
     for (set, message) in cases {

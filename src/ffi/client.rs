@@ -14,6 +14,7 @@ use crate::endpoint::site::Host;
 use crate::error::{Error, Result};
 use crate::op::call_host;
 use crate::stats::Snapshot;
+use crate::sys::cuda::PinnedPool;
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -86,9 +87,11 @@ pub struct raskio_client_options {
     pub bounce_buffer_size: u64,
     /// Bytes pinned at most for each CUDA context, for device reads. Default 268435456, or one buffer if that is more.
     pub max_pinned_bytes: u64,
-    /// The host's own pool of pinned memory, set together with pinned_free. Not in this version: must be NULL.
+    /// The host's own pool of pinned memory, for device reads: returns size bytes that CUDA has pinned (for every context,
+    /// if the client reads into several), or NULL. Set together with pinned_free. Runs on a RaskIO thread, under the rules
+    /// of raskio_done_fn, with the CUDA context current that the buffer is for.
     pub pinned_alloc: Option<unsafe extern "C" fn(user_data: *mut c_void, size: usize) -> *mut c_void>,
-    /// Gives back what pinned_alloc gave. Not in this version: must be NULL.
+    /// Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone.
     pub pinned_free: Option<unsafe extern "C" fn(user_data: *mut c_void, memory: *mut c_void, size: usize)>,
     /// RASKIO_LOCAL_*. Only RASKIO_LOCAL_AUTO in this version.
     pub local_backend: u32,
@@ -105,6 +108,10 @@ pub struct raskio_client_options {
     pub on_shut_down: Option<unsafe extern "C" fn(user_data: *mut c_void)>,
     /// Handed to the callbacks of this struct.
     pub user_data: *mut c_void,
+    /// CUDA events kept for each context while they are not used. Default 1024.
+    pub max_free_events: u32,
+    /// Must be zero.
+    pub reserved0: u32,
     /// Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL.
     pub bearer: raskio_bearer_fn,
 }
@@ -112,7 +119,7 @@ pub struct raskio_client_options {
 // SAFETY: repr(C), struct_size first, integers, pointers and optional functions without padding (asserted in layout.rs).
 unsafe impl Versioned for raskio_client_options {
     const NAME: &'static str = "raskio_client_options";
-    const VERSION_1: usize = 144;
+    const VERSION_1: usize = 152;
 }
 
 /// Counters of one client since it was made. Each is exact; together they are a moment's blur while work is going on.
@@ -330,12 +337,16 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         (RASKIO_LOCAL_URING, "RASKIO_LOCAL_URING", false),
         (RASKIO_LOCAL_PREAD, "RASKIO_LOCAL_PREAD", false),
     ];
+    options::reserved("reserved0", options.reserved0)?;
     if !options::choice("local_backend", options.local_backend, &LOCALS)? {
         return Err(unsupported("a backend for local files", "leave local_backend zero"));
     }
-    if options.pinned_alloc.is_some() || options.pinned_free.is_some() {
-        return Err(unsupported("a pinned memory pool of the host", "leave pinned_alloc and pinned_free NULL"));
-    }
+    let pinned_pool = match (options.pinned_alloc, options.pinned_free) {
+        (None, None) => None,
+        (Some(alloc), Some(free)) => Some(PinnedPool { alloc, free, user_data: options.user_data }),
+        (Some(_), None) => return Err(null("pinned_free", "the function that takes back what pinned_alloc gave")),
+        (None, Some(_)) => return Err(null("pinned_alloc", "the function that gives what pinned_free takes back")),
+    };
     let retry_status = match (options.retry_status.is_null(), options.retry_status_count) {
         (true, 0) => None,
         (true, count) => return Err(null("retry_status", &format!("an array of {count} HTTP statuses"))),
@@ -363,6 +374,8 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         retry_status,
         bounce_buffer_size: options::set(options.bounce_buffer_size),
         max_pinned_bytes: options::set(options.max_pinned_bytes),
+        max_free_events: options::set(options.max_free_events),
+        pinned_pool,
         local_backend: None,
         uring_queue_depth: options::set(options.uring_queue_depth),
         uring_sqpoll_idle_ms: options::set(options.uring_sqpoll_idle_ms),

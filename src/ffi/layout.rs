@@ -37,7 +37,7 @@ layout! {
         token @ 16,
         expires_unix_s @ 24,
     }
-    raskio_client_options: 152 {
+    raskio_client_options: 160 {
         struct_size @ 0,
         backend @ 8,
         reactor_dispatch @ 12,
@@ -63,7 +63,9 @@ layout! {
         credentials @ 120,
         on_shut_down @ 128,
         user_data @ 136,
-        bearer @ 144,
+        max_free_events @ 144,
+        reserved0 @ 148,
+        bearer @ 152,
     }
     raskio_stats: 176 {
         struct_size @ 0,

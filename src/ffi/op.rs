@@ -13,21 +13,22 @@ use super::{bare_status, handle, null, unsupported, value};
 use crate::error::{Error, Result};
 use crate::object::{Pending, ReadOptions};
 use crate::op::{Completion, OpResult};
+use crate::sys::cuda::pointer::Memory;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use super::handle::raskio_op;
 
-/// Ask the CUDA driver if one is loaded, else host memory. In this version: host memory.
+/// Ask the CUDA driver if the process has loaded one, else host memory.
 pub const RASKIO_MEMORY_AUTO: u32 = 0;
 /// Host memory.
 pub const RASKIO_MEMORY_HOST: u32 = 1;
-/// CUDA memory. Not in this version.
+/// Memory that the CUDA driver knows, pinned host memory included.
 pub const RASKIO_MEMORY_CUDA: u32 = 2;
 /// Flag: the last `size` bytes of the object; offset must be 0. Not in this version.
 pub const RASKIO_READ_FROM_END: u32 = 1;
-/// Flag: copies are ordered on `stream` (NULL: the legacy stream). Not in this version.
+/// Flag: copies are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_READ_ON_STREAM: u32 = 2;
 
 /// How one operation runs. NULL: all defaults. Copied before the call returns.
@@ -36,7 +37,8 @@ pub const RASKIO_READ_ON_STREAM: u32 = 2;
 pub struct raskio_read_options {
     /// sizeof(raskio_read_options).
     pub struct_size: usize,
-    /// RASKIO_MEMORY_*: where the buffer is.
+    /// RASKIO_MEMORY_*: where the buffer is. CUDA memory of any kind will do: of cuMemAlloc, stream-ordered, managed, mapped
+    /// by hand. With RASKIO_MEMORY_CUDA the driver is loaded if it is not.
     pub memory: u32,
     /// RASKIO_READ_*, combined with |.
     pub flags: u32,
@@ -47,7 +49,10 @@ pub struct raskio_read_options {
     pub deadline_ms: u32,
     /// Must be zero.
     pub reserved0: u32,
-    /// A CUstream, with RASKIO_READ_ON_STREAM. Without that flag it must be NULL.
+    /// A CUstream of the buffer's context, with RASKIO_READ_ON_STREAM. The copies come after everything that it was given
+    /// before they begin, so that the buffer need not be ready at the call. It must last until the callback and must not be
+    /// captured meanwhile; it cannot be the per-thread stream. Without that flag it must be NULL, copies run on a stream of
+    /// RaskIO's, and the buffer must be ready at the call.
     pub stream: *mut c_void,
 }
 
@@ -150,24 +155,22 @@ pub unsafe extern "C" fn raskio_op_release(op: *mut raskio_op) {
 ///
 /// # Safety
 /// `from` is NULL or points to struct_size readable bytes.
-pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<(ReadOptions, Memory)> {
+pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<(ReadOptions, Where)> {
     const MEMORIES: [(u32, &str, Memory); 3] = [
-        (RASKIO_MEMORY_AUTO, "RASKIO_MEMORY_AUTO", Memory::Host),
+        (RASKIO_MEMORY_AUTO, "RASKIO_MEMORY_AUTO", Memory::Auto),
         (RASKIO_MEMORY_HOST, "RASKIO_MEMORY_HOST", Memory::Host),
         (RASKIO_MEMORY_CUDA, "RASKIO_MEMORY_CUDA", Memory::Cuda),
     ];
     // SAFETY: promised by the caller.
-    let Some(from) = (unsafe { options::read(from) })? else { return Ok((ReadOptions::default(), Memory::Host)) };
+    let Some(from) = (unsafe { options::read(from) })? else { return Ok((ReadOptions::default(), Where::default())) };
     let memory = options::choice("memory", from.memory, &MEMORIES)?;
     options::flags("flags", from.flags, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM)?;
     options::reserved("reserved0", from.reserved0)?;
     if from.flags & RASKIO_READ_FROM_END != 0 {
         return Err(unsupported("RASKIO_READ_FROM_END", "ask for the size with raskio_object_stat and read by offset"));
     }
-    if from.flags & RASKIO_READ_ON_STREAM != 0 {
-        return Err(unsupported("RASKIO_READ_ON_STREAM", "read into host memory and copy"));
-    }
-    if !from.stream.is_null() {
+    let stream = (from.flags & RASKIO_READ_ON_STREAM != 0).then_some(from.stream);
+    if stream.is_none() && !from.stream.is_null() {
         return Err(Error::invalid("stream is set, but not the flag RASKIO_READ_ON_STREAM; set both or neither"));
     }
     let limited = from.deadline_ms != 0 && from.deadline_ms != RASKIO_UNLIMITED;
@@ -175,14 +178,21 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<(R
         task_size: options::set(from.task_size),
         deadline: limited.then(|| Duration::from_millis(from.deadline_ms.into())),
     };
-    Ok((options, memory))
+    Ok((options, Where { memory, stream }))
 }
 
-/// Where a buffer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
-    Host,
-    Cuda,
+/// What the caller says about a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Where {
+    pub(super) memory: Memory,
+    /// Copies are ordered on this stream.
+    pub(super) stream: Option<*mut c_void>,
+}
+
+impl Default for Where {
+    fn default() -> Where {
+        Where { memory: Memory::Auto, stream: None }
+    }
 }
 
 /// The host's callback as a completion.

@@ -8,13 +8,14 @@ use super::client::raskio_client;
 use super::error::raskio_error;
 use super::handle::raskio_object;
 use super::op::{
-    Memory, completion, raskio_done_fn, raskio_item_result, raskio_op, raskio_read_options, read_options, start,
+    Where, completion, raskio_done_fn, raskio_item_result, raskio_op, raskio_read_options, read_options, start,
 };
 use super::status::raskio_status;
 use super::{handle, null, put_optional, status, unsupported};
 use crate::error::{Error, Result};
 use crate::op::{in_callback, would_deadlock};
-use crate::sys::mem::HostBuffer;
+use crate::sys::cuda::pointer;
+use crate::sys::mem::Buffer;
 use std::ffi::c_void;
 
 /// Merge ranges of one object that are close to each other, by the library's own measure.
@@ -62,17 +63,21 @@ pub struct raskio_batch_options {
 /// Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
 /// network.
 ///
-/// data: size writable bytes that nobody else touches from the call until the callback begins, also after a cancel.
-///   NULL is allowed when size is 0.
+/// data: size writable bytes, of host or CUDA memory (raskio_read_options), that nobody else touches from the call until
+///   the callback begins, also after a cancel. Then the bytes are there, in device memory too. NULL is allowed when size
+///   is 0. CUDA memory is written in its own context, which must last as long; memory that has none, in the calling
+///   thread's current one if that is of its device, else in the device's primary one. What is current stays so.
 /// options: may be NULL.
 /// done: called once with user_data if RASKIO_OK is returned, never otherwise. Required.
 /// op_out: may be NULL; receives the operation before it is submitted, so that the callback may use it. It must
 ///   eventually be given to raskio_op_release.
 /// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
 ///
-/// At the call: INVALID_ARGUMENT for a NULL, a bad option, offset + size or data + size that overflow, and a range
-/// beyond a known size; UNSUPPORTED, SHUT_DOWN, FORKED. In the callback: every status of the table at the head,
-/// CANCELLED, SHUT_DOWN, TIMED_OUT, RANGE, OBJECT_CHANGED.
+/// At the call: INVALID_ARGUMENT for a NULL, a bad option, offset + size or data + size that overflow, a range beyond a
+/// known size, RASKIO_MEMORY_CUDA for other memory, a stream that cannot be used; UNSUPPORTED, also where there is no CUDA
+/// driver or an old one; CUDA: the driver failed, or this process was forked from one that used it; IO: no threads are
+/// left; SHUT_DOWN, FORKED. In the callback: every status of the table at the head, CANCELLED, SHUT_DOWN, TIMED_OUT,
+/// RANGE, OBJECT_CHANGED, CUDA.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_read(
     object: *mut raskio_object,
@@ -90,9 +95,9 @@ pub unsafe extern "C" fn raskio_read(
     unsafe {
         status(error_out, || {
             let object = handle::get(object, "object")?;
-            let (options, memory) = read_options(options)?;
+            let (options, place) = read_options(options)?;
             let done = completion(done, user_data)?;
-            let pending = object.read(offset, buffer(data, size, memory)?, &options, done)?;
+            let pending = object.read(offset, buffer(data, size, place)?, &options, done)?;
             start(pending, op_out);
             Ok(())
         })
@@ -122,8 +127,8 @@ pub unsafe extern "C" fn raskio_read_sync(
             if in_callback() {
                 return Err(would_deadlock("raskio_read_sync"));
             }
-            let (options, memory) = read_options(options)?;
-            let bytes = object.read_sync(offset, buffer(data, size, memory)?, &options)?;
+            let (options, place) = read_options(options)?;
+            let bytes = object.read_sync(offset, buffer(data, size, place)?, &options)?;
             put_optional(bytes_out, bytes);
             Ok(())
         })
@@ -197,11 +202,8 @@ pub unsafe extern "C" fn raskio_write(
 /// The caller's buffer.
 ///
 /// # Safety
-/// `data` is NULL, or `size` writable bytes that are RaskIO's until the operation has ended.
-unsafe fn buffer(data: *mut c_void, size: u64, memory: Memory) -> Result<HostBuffer> {
-    if memory == Memory::Cuda {
-        return Err(unsupported("RASKIO_MEMORY_CUDA", "read into host memory and copy"));
-    }
+/// `data` is NULL, or `size` writable bytes that are RaskIO's until the operation has ended; a stream lasts as long.
+unsafe fn buffer(data: *mut c_void, size: u64, place: Where) -> Result<Buffer> {
     if data.is_null() && size > 0 {
         return Err(null("data", "a buffer to read into"));
     }
@@ -211,5 +213,5 @@ unsafe fn buffer(data: *mut c_void, size: u64, memory: Memory) -> Result<HostBuf
         return Err(Error::invalid(format!("size is {size}; no buffer at {data:p} can be that large")));
     }
     // SAFETY: promised by the caller, and the range is one that memory can have.
-    Ok(unsafe { HostBuffer::new(data.cast(), size) })
+    unsafe { pointer::buffer(data, size, place.memory, place.stream) }
 }

@@ -1,34 +1,143 @@
 //! Where received bytes go.
+//!
+//! A staging takes the caller's buffer and cuts it into sinks, one a request. A kind is a file and a row in [`KINDS`].
 
+pub mod cuda;
 pub mod host;
 
-use crate::error::Result;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectCore;
 use crate::op::Operation;
+use crate::stats::Stats;
+use crate::sys::mem::Buffer;
 use std::sync::Arc;
+use std::time::Instant;
 
-/// The end of one request: whoever holds it must finish it, exactly once, when the bytes are where the caller wants them.
-#[must_use = "a request that is not finished never completes its operation"]
-pub struct RequestDone {
-    /// The operation it belongs to.
+/// A way of getting received bytes to where the caller wants them.
+pub trait Staging: Send + Sync {
+    /// Takes a buffer of its kind. On the caller's thread.
+    ///
+    /// # Errors
+    /// UNSUPPORTED, CUDA, IO: what it needs cannot be had.
+    fn open(&self, buffer: Buffer) -> Result<Box<dyn Target>>;
+    /// Gives back what is idle.
+    fn trim(&self);
+    /// Ends its threads, once no sink is left. Does not wait.
+    fn shut_down(&self);
+    /// Waits until every thread but the calling one is over; false if `deadline` came first.
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool;
+}
+
+/// One way.
+pub struct Kind {
+    /// For messages and tests.
+    pub name: &'static str,
+    /// Whether it is the one for this buffer.
+    pub takes: fn(&Buffer) -> bool,
+    /// Makes it for a client. No thread is started before it is needed.
+    pub start: fn(&Config, &Arc<Stats>) -> Arc<dyn Staging>,
+}
+
+/// Every kind. A buffer goes to the first that takes it.
+pub const KINDS: &[Kind] = &[host::KIND, cuda::KIND];
+
+/// A buffer that is about to be cut into sinks, from its begin to its end.
+pub trait Target {
+    /// The most bytes that one sink can take; `None`: any number.
+    fn limit(&self) -> Option<u64>;
+    /// The sink for the next `n` bytes.
+    fn next(&mut self, n: u64) -> Box<dyn Sink>;
+}
+
+/// Whom a request is for, and what it reads.
+#[derive(Clone)]
+pub struct Owner {
+    /// The operation that it belongs to.
     pub op: Arc<Operation>,
-    /// How the request ended.
-    pub result: Result<()>,
+    /// What it reads.
+    pub object: Arc<ObjectCore>,
+}
+
+/// The end of one request: whoever holds it must finish it, once, when the bytes are where the caller wants them. Dropping it
+/// finishes it as INTERNAL, so that not even a bug leaves its operation waiting for ever.
+pub struct RequestDone {
+    owner: Owner,
+    /// `None`: it is finished.
+    result: Option<Result<()>>,
 }
 
 impl RequestDone {
-    /// `bytes` of the request are in the caller's buffer.
-    pub fn finish(self, bytes: u64) {
-        self.op.finish_one(bytes, self.result);
+    /// The request ended like this.
+    pub fn new(owner: Owner, result: Result<()>) -> RequestDone {
+        RequestDone { owner, result: Some(result) }
     }
+
+    /// Whom it is for.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// It fails after all, unless it failed before.
+    pub fn fail(&mut self, error: Error) {
+        if let Some(result @ Ok(())) = &mut self.result {
+            *result = Err(error);
+        }
+    }
+
+    /// `bytes` of the request are in the caller's buffer.
+    pub fn finish(mut self, bytes: u64) {
+        if let Some(result) = self.result.take() {
+            self.owner.op.finish_one(bytes, result);
+        }
+    }
+}
+
+impl Drop for RequestDone {
+    fn drop(&mut self) {
+        if self.result.take().is_some() {
+            let name = self.owner.object.name();
+            let words = format!("{name}: the end of a request was lost; this is a bug in RaskIO");
+            self.owner.op.finish_one(0, Err(Error::new(ErrorKind::Internal, words)));
+        }
+    }
+}
+
+/// Called once when a request that had to wait for its sink may go on. Takes no lock and is brief.
+pub type Told = Box<dyn FnOnce() + Send>;
+
+/// Whether a sink can take bytes.
+#[derive(Debug)]
+pub enum Room {
+    /// Now.
+    Yes,
+    /// Not yet: whoever asked is told when to ask again.
+    Later,
+    /// Never.
+    No(Error),
 }
 
 /// What a transfer writes into.
 pub trait Sink: Send {
+    /// Has it get ready for bytes. Called before each attempt; costs nothing if it is ready. A sink that is not calls what
+    /// `told` makes once it may be, unless it is dropped first.
+    fn prepare(&mut self, told: &mut dyn FnMut() -> Told) -> Room {
+        let _ = told;
+        Room::Yes
+    }
+
     /// Appends `bytes`; false, with nothing written, if they do not fit.
     #[must_use]
     fn write(&mut self, bytes: &[u8]) -> bool;
+
     /// Bytes written so far, over all attempts.
     fn written(&self) -> u64;
+
+    /// No bytes will come for a while: it gives up what others could use meanwhile.
+    fn pause(&mut self, owner: &Owner) {
+        let _ = owner;
+    }
+
     /// The request is over: all of it was written, or a prefix. Finishes `done` once the bytes are in place.
     fn commit(self: Box<Self>, done: RequestDone);
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// A wake-up that the kernel keeps until it is taken: unlike `curl_multi_wakeup`, it cannot get lost, and it outlives
 /// every libcurl handle.
@@ -35,6 +36,15 @@ impl EventFd {
         let mut count = 0u64;
         // SAFETY: eight writable bytes are passed. The result does not matter: EAGAIN means that it was clear.
         let _ = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+
+    /// Sleeps until the wake-up comes, or `limit` is over (`None`: no limit).
+    pub fn wait(&self, limit: Option<Duration>) {
+        // Rounded up: waking a moment early only means looking twice.
+        let ms = limit.map_or(-1, |limit| i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
+        let mut file = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd is passed. The result does not matter: whoever slept looks around.
+        let _ = unsafe { libc::poll(&mut file, 1, ms) };
     }
 
     /// The descriptor, for `poll`.

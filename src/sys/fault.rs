@@ -22,6 +22,8 @@ pub enum Point {
     PanicInBody,
     /// A panic in the reactor's own loop.
     PanicInLoop,
+    /// A panic where a stager takes a copy in hand.
+    PanicInStager,
 }
 
 #[cfg(not(feature = "fault-injection"))]
@@ -38,7 +40,7 @@ mod imp {
     use super::Point;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-    const POINTS: usize = Point::PanicInLoop as usize + 1;
+    const POINTS: usize = Point::PanicInStager as usize + 1;
     static SKIP: [AtomicU64; POINTS] = [const { AtomicU64::new(0) }; POINTS];
     static FAIL: [AtomicU64; POINTS] = [const { AtomicU64::new(0) }; POINTS];
     static HITS: [AtomicU64; POINTS] = [const { AtomicU64::new(0) }; POINTS];

@@ -1,4 +1,37 @@
-//! Caller's memory.
+//! Caller's memory, and pages of our own.
+
+use crate::error::{Error, Result};
+use crate::sys::cuda::CudaBuffer;
+use std::ptr;
+
+/// A caller's buffer, wherever it is.
+pub enum Buffer {
+    /// In host memory.
+    Host(HostBuffer),
+    /// In memory that the CUDA driver writes.
+    Cuda(CudaBuffer),
+}
+
+impl Buffer {
+    /// Bytes that it holds.
+    pub fn len(&self) -> u64 {
+        match self {
+            Buffer::Host(buffer) => buffer.len(),
+            Buffer::Cuda(buffer) => buffer.len(),
+        }
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<HostBuffer> for Buffer {
+    fn from(buffer: HostBuffer) -> Buffer {
+        Buffer::Host(buffer)
+    }
+}
 
 /// A caller's host buffer: RaskIO's from the call until the completion begins.
 #[derive(Debug)]
@@ -63,6 +96,86 @@ impl HostBuffer {
     }
 }
 
+/// Bytes of a page.
+pub fn page_size() -> usize {
+    // SAFETY: no pointers are passed.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// Maps `size` bytes (whole pages) of zeroed memory of our own, not inherited by forked children; with an `alignment`, on
+/// huge pages if the system has some.
+///
+/// # Errors
+/// OUT_OF_MEMORY.
+pub fn map_pages(size: usize, alignment: usize) -> Result<*mut u8> {
+    let failed = |what: &str| {
+        let source = std::io::Error::last_os_error();
+        Error::os(format_args!("{what} {size} bytes of memory"), &source)
+    };
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, wherever the kernel likes.
+    let start = unsafe { libc::mmap(ptr::null_mut(), size + alignment, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(failed("mapping"));
+    }
+    let start = start.cast::<u8>();
+    let before = if alignment == 0 { 0 } else { (start as usize).next_multiple_of(alignment) - start as usize };
+    // SAFETY: the parts before and behind what is kept were mapped above, and nothing refers to them. Advice changes nothing
+    // but speed, except that a child does not get the pages: a copy-on-write fault of the parent's would leave the device with
+    // a page that is no longer the parent's.
+    unsafe {
+        if before > 0 {
+            unmap_pages(start, before);
+        }
+        if alignment > before {
+            unmap_pages(start.add(before + size), alignment - before);
+        }
+        let start = start.add(before);
+        if alignment > 0 {
+            libc::madvise(start.cast(), size, libc::MADV_HUGEPAGE);
+        }
+        libc::madvise(start.cast(), size, libc::MADV_DONTFORK);
+        Ok(start)
+    }
+}
+
+/// Unmaps whole pages.
+///
+/// # Safety
+/// They were mapped by [`map_pages`], and nothing refers to them any more.
+pub unsafe fn unmap_pages(start: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { libc::munmap(start.cast(), size) };
+    debug_assert_eq!(outcome, 0, "munmap: {}", std::io::Error::last_os_error());
+}
+
+/// Whether the processor can write at this address; `None`: the kernel does not say.
+pub fn is_writable(at: *mut u8) -> Option<bool> {
+    /// `MADV_POPULATE_WRITE`, since Linux 5.14: faults a page in for writing, and changes nothing in it.
+    const POPULATE_WRITE: i32 = 23;
+    let page = page_size();
+    let start = (at as usize / page * page) as *mut libc::c_void;
+    // SAFETY: touches no memory; the kernel checks the address.
+    if unsafe { libc::madvise(start, page, POPULATE_WRITE) } == 0 {
+        return Some(true);
+    }
+    if std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM) {
+        return Some(false);
+    }
+    // An older kernel, or a page that does not bear it. Whether it can be read is known, and almost as good.
+    let mut byte = 0u8;
+    let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let from = libc::iovec { iov_base: at.cast(), iov_len: 1 };
+    // SAFETY: one writable byte; the kernel checks the other address.
+    let got = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    match got {
+        1 => Some(true),
+        _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) => Some(false),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +192,35 @@ mod tests {
         assert!(all.write(b"efghij"));
         assert_eq!((head.written(), all.written(), all.split_to(0).len()), (4, 6, 0));
         assert_eq!(&memory, b"abcdefghij");
+    }
+
+    #[test]
+    fn pages_of_our_own_lie_where_they_should_and_can_be_written() {
+        for (size, alignment) in [(page_size(), 0), (4 << 20, 2 << 20), (5 << 20, 2 << 20)] {
+            let start = map_pages(size, alignment).unwrap();
+            assert_eq!(start as usize % alignment.max(page_size()), 0);
+            // SAFETY: mapped above.
+            unsafe {
+                start.write(1);
+                start.add(size - 1).write(1);
+                unmap_pages(start, size);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_nobody_can_write_is_told_from_memory_that_one_can() {
+        let mut byte = 7u8;
+        assert_eq!(is_writable(&raw mut byte), Some(true));
+        assert_eq!(byte, 7);
+        assert_eq!(is_writable(ptr::null_mut()), Some(false));
+        // SAFETY: a new mapping, and its end.
+        unsafe {
+            let closed =
+                libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            assert_ne!(closed, libc::MAP_FAILED);
+            assert_eq!(is_writable(closed.cast()), Some(false));
+            libc::munmap(closed, 4096);
+        }
     }
 }

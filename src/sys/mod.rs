@@ -1,6 +1,7 @@
 //! The only code that names libcurl, CUDA, io_uring or raw memory.
 #![allow(unsafe_code)]
 
+pub mod cuda;
 pub mod curl;
 pub mod epoll;
 pub mod event;
@@ -8,4 +9,5 @@ pub mod fault;
 pub mod mem;
 pub mod per_process;
 pub mod process;
+pub mod quiet;
 pub mod stderr;

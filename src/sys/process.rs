@@ -1,19 +1,18 @@
 //! The process: forks, exit, limits, signals.
 
 use super::fault::{self, Point};
+use super::quiet;
 use crate::error::{Error, Result};
 use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static WATCHED: AtomicBool = AtomicBool::new(false);
-/// Forks that are under way: between the prepare handler and the parent's or child's.
-static FORKING: AtomicU32 = AtomicU32::new(0);
 /// [`once_before_forks`]: 0 not yet, 1 running, 2 done.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn before_fork() {
-    FORKING.fetch_add(1, SeqCst);
+    quiet::before_fork();
     // A child of a half-started libcurl would wait for ever for the other half.
     while STARTED.load(SeqCst) == 1 {
         std::thread::yield_now();
@@ -21,12 +20,12 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn in_parent() {
-    FORKING.fetch_sub(1, SeqCst);
+    quiet::after_fork_in_parent();
 }
 
 extern "C" fn in_child() {
     // Async-signal-safe: atomics only, no lock, no allocation.
-    FORKING.store(0, SeqCst);
+    quiet::after_fork_in_child();
     GENERATION.fetch_add(1, SeqCst);
 }
 
@@ -63,7 +62,7 @@ pub fn once_before_forks(start: impl FnOnce() -> Result<()>) -> Result<()> {
         match STARTED.compare_exchange(0, 1, SeqCst, SeqCst) {
             Err(2) => return Ok(()),
             Err(_) => std::thread::yield_now(),
-            Ok(_) if FORKING.load(SeqCst) > 0 => {
+            Ok(_) if quiet::is_forking() => {
                 STARTED.store(0, SeqCst);
                 std::thread::yield_now();
             }
@@ -97,6 +96,13 @@ pub fn at_exit(handler: fn()) -> Result<()> {
         return Err(Error::new(crate::error::ErrorKind::OutOfMemory, "the C library cannot store an exit handler"));
     }
     Ok(())
+}
+
+/// Has the handler of [`at_exit`] called once more, before those of everything that was started until now.
+pub fn at_exit_before_others() {
+    // A second call of the handler finds nothing left to do. Without memory for it there is still the first.
+    // SAFETY: as in `at_exit`.
+    let _ = unsafe { libc::atexit(run_at_exit) };
 }
 
 /// The soft limit of open files, `None` if there is none.

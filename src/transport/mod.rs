@@ -12,7 +12,7 @@ use crate::object::ObjectCore;
 use crate::op::Operation;
 use crate::plan::ByteRange;
 use crate::retry::History;
-use crate::staging::{RequestDone, Sink};
+use crate::staging::{Owner, RequestDone, Room, Sink, Told};
 use crate::stats::Stats;
 use std::sync::Arc;
 use std::time::Instant;
@@ -145,6 +145,21 @@ impl Transfer {
         }
     }
 
+    /// Has its sink get ready for bytes. Called before each attempt, and again after `told` was called.
+    pub fn prepare(&mut self, told: &mut dyn FnMut() -> Told) -> Room {
+        match &mut self.job {
+            Some(Job::Read { sink, .. }) => sink.prepare(told),
+            Some(Job::Nothing | Job::Stat { .. }) | None => Room::Yes,
+        }
+    }
+
+    /// It waits, for its next attempt or for a name: its sink gives up what others could use.
+    pub fn pause(&mut self) {
+        if let Some(Job::Read { sink, .. }) = &mut self.job {
+            sink.pause(&Owner { op: self.op.clone(), object: self.object.clone() });
+        }
+    }
+
     /// What it is, for messages: the object and the range.
     pub fn describe(&self) -> String {
         match self.job() {
@@ -161,7 +176,8 @@ impl Transfer {
 
     fn end(&mut self, result: Result<()>) {
         let Some(job) = self.job.take() else { return };
-        let done = RequestDone { op: self.op.clone(), result };
+        let owner = Owner { op: self.op.clone(), object: self.object.clone() };
+        let done = RequestDone::new(owner, result);
         match job {
             Job::Read { sink, .. } => sink.commit(done),
             Job::Nothing | Job::Stat { .. } => done.finish(0),

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod child;
+pub mod cuda;
 pub mod relay;
 
 use raskio::client::{Client, Hooks, OnShutDown};

@@ -1,11 +1,14 @@
 //! One small question to a service, waited for: credentials, not data.
 
 use super::easy::{Easy, Handler, Headers, Settings};
-use super::{Access, Share, c_string, missing};
+use super::{Access, Multi, Share, c_string};
 use crate::error::{Error, ErrorKind, Result};
-use std::ffi::{CString, c_long, c_void};
+use crate::sys::event::EventFd;
+use std::ffi::{CString, c_long};
 use std::time::Duration;
 
+/// How often it is looked whether to stop.
+const STOP_MS: u32 = 200;
 /// More than this is no answer to such a question.
 const MOST: usize = 256 << 10;
 
@@ -59,14 +62,7 @@ impl Handler for Collector {
     fn trace(&mut self, _: Option<bool>, _: &[u8]) {}
 }
 
-extern "C" fn on_progress(user: *mut c_void, _: i64, _: i64, _: i64, _: i64) -> std::ffi::c_int {
-    // SAFETY: `user` is the pointer that `ask` set, to a value that lives on its stack while the transfer runs.
-    let stop = unsafe { &*user.cast::<&dyn Fn() -> bool>() };
-    // A panic must not unwind into libcurl; then it is better to stop.
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(stop)).unwrap_or(true).into()
-}
-
-/// Asks, and waits. Redirects are not followed. Ends within about a second once `stop` says so.
+/// Asks, and waits. Redirects are not followed. Ends soon once `stop` says so.
 ///
 /// # Errors
 /// CONNECTION, TIMED_OUT, TLS, … in libcurl's own words when no answer came; any answer is one.
@@ -80,9 +76,6 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
         share: Share::new()?,
     };
     let mut easy = Easy::new(Collector::default(), &settings)?;
-    // No multi handle of RaskIO's watches this one's sockets.
-    easy.optional(curl_sys::CURLOPT_OPENSOCKETFUNCTION, None)?;
-    easy.optional(curl_sys::CURLOPT_CLOSESOCKETFUNCTION, None)?;
     easy.set_url(&c_string("the URL", question.url)?)?;
     easy.set_access(question.access)?;
     let lines = question.headers.iter().map(|line| c_string("a header", line)).collect::<Result<Vec<CString>>>()?;
@@ -91,28 +84,29 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
     if question.method == "POST" {
         easy.long(curl_sys::CURLOPT_POST, 1)?;
         easy.long(curl_sys::CURLOPT_POSTFIELDSIZE, question.body.len() as c_long)?;
-        // SAFETY: the bytes live until the transfer is over, further down, and their number was set.
-        unsafe { easy.pointer(curl_sys::CURLOPT_POSTFIELDS, question.body.as_ptr().cast_mut().cast())? };
+        // SAFETY: as many bytes as were announced are copied.
+        unsafe { easy.pointer(curl_sys::CURLOPT_COPYPOSTFIELDS, question.body.as_ptr().cast_mut().cast())? };
     } else {
         easy.string(curl_sys::CURLOPT_CUSTOMREQUEST, &method)?;
     }
-    easy.long(curl_sys::CURLOPT_NOPROGRESS, 0)?;
-    let code = {
-        let stop: &dyn Fn() -> bool = stop;
-        // SAFETY: the function has the type that the option documents, and what it is handed lives until the transfer is
-        // over; no transfer is made with this handle after that.
-        unsafe {
-            easy.pointer(missing::CURLOPT_XFERINFOFUNCTION, on_progress as *mut c_void)?;
-            easy.pointer(curl_sys::CURLOPT_PROGRESSDATA, (&raw const stop).cast_mut().cast())?;
-            curl_sys::curl_easy_perform(easy.raw())
+    let wake = EventFd::new()?;
+    let mut multi = Multi::new(1)?;
+    let token = multi.add(easy).map_err(|(_, error)| error)?;
+    // Not curl_easy_perform: that is inside libcurl until its end, and a fork waits until nobody is.
+    let code = loop {
+        multi.advance()?;
+        if let Some(done) = multi.next_done() {
+            break done.code;
         }
+        if stop() {
+            return Err(Error::new(ErrorKind::ShutDown, "the client was shut down"));
+        }
+        multi.wait(&wake, STOP_MS)?;
     };
+    let lost = || Error::new(ErrorKind::Internal, "a handle was lost");
+    let mut easy = multi.remove(token)?.ok_or_else(lost)?;
     let finished = easy.finished(code);
     let collector = easy.handler();
-    // ABORTED_BY_CALLBACK
-    if code == 42 {
-        return Err(Error::new(ErrorKind::ShutDown, "the client was shut down"));
-    }
     if code != 0 {
         let words = format!("{} (libcurl error {code})", finished.message);
         let error = Error::new(ErrorKind::from_curl_code(code), words);

@@ -4,6 +4,7 @@ use super::sockets::{self, Sockets};
 use super::{Share, missing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::fault::{self, Point};
+use crate::sys::quiet::Inside;
 use curl_sys::{CURL, CURLoption, curl_slist};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -118,6 +119,7 @@ impl<H: Handler> Easy<H> {
         if fault::hit(Point::EasyNew) {
             return Err(out_of_memory());
         }
+        let _inside = Inside::enter();
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
         let raw = NonNull::new(unsafe { curl_sys::curl_easy_init() }).ok_or_else(out_of_memory)?;
         let hooks = Box::new(Hooks { handler, panicked: false, error_text: [0; curl_sys::CURL_ERROR_SIZE] });
@@ -298,6 +300,7 @@ impl<H: Handler> Easy<H> {
 
 impl<H: Handler> Drop for Easy<H> {
     fn drop(&mut self) {
+        let _inside = Inside::enter();
         // SAFETY: the handle is in no multi handle (`Multi` owns those that are), so this is its last use; the hooks
         // came from a box and are no longer reachable by libcurl after it.
         unsafe {

@@ -32,7 +32,6 @@ mod missing {
     pub const CURLOPT_SUPPRESS_CONNECT_HEADERS: CURLoption = 265;
     pub const CURLOPT_ABSTRACT_UNIX_SOCKET: CURLoption = 10_264;
     pub const CURLOPT_REQUEST_TARGET: CURLoption = 10_266;
-    pub const CURLOPT_XFERINFOFUNCTION: CURLoption = 20_219;
     pub const CURLMOPT_NETWORK_CHANGED: CURLMoption = 17;
     pub const CURLMOPT_QUICK_EXIT: CURLMoption = 21;
     /// Closes idle connections.
@@ -135,11 +134,10 @@ mod tests {
             option(&curl, "CURLOPT(CURLOPT_SUPPRESS_CONNECT_HEADERS"),
             missing::CURLOPT_SUPPRESS_CONNECT_HEADERS
         );
-        // 10000: CURLOPTTYPE_OBJECTPOINT; 20000: CURLOPTTYPE_FUNCTIONPOINT.
+        // 10000: CURLOPTTYPE_OBJECTPOINT.
         let socket = option(&curl, "CURLOPT(CURLOPT_ABSTRACT_UNIX_SOCKET");
         assert_eq!(socket + 10_000, missing::CURLOPT_ABSTRACT_UNIX_SOCKET);
         assert_eq!(option(&curl, "CURLOPT(CURLOPT_REQUEST_TARGET") + 10_000, missing::CURLOPT_REQUEST_TARGET);
-        assert_eq!(option(&curl, "CURLOPT(CURLOPT_XFERINFOFUNCTION") + 20_000, missing::CURLOPT_XFERINFOFUNCTION);
         assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 1)"));
         assert!(curl.contains("#define CURL_WRITEFUNC_ERROR 0xFFFFFFFF"));
         url::tests::agrees_with(&urlapi);

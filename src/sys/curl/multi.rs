@@ -5,6 +5,7 @@ use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::event::EventFd;
 use crate::sys::fault::{self, Point};
+use crate::sys::quiet::Inside;
 use curl_sys::{CURLM, CURLM_OK};
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::NonNull;
@@ -45,6 +46,7 @@ impl<H: Handler> Multi<H> {
             return Err(failed());
         }
         let sockets = Box::new(Sockets::new()?);
+        let _inside = Inside::enter();
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
         let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() }).ok_or_else(failed)?;
         // SAFETY: a box's pointer is never null.
@@ -119,6 +121,7 @@ impl<H: Handler> Multi<H> {
             self.entries.push(None);
             self.entries.len() - 1
         });
+        let _inside = Inside::enter();
         let added = easy.set_home(token, self.sockets).and_then(|()| {
             if fault::hit(Point::MultiAdd) {
                 return Err(multi_error("curl_multi_add_handle", CURLM_OUT_OF_MEMORY));
@@ -159,6 +162,7 @@ impl<H: Handler> Multi<H> {
     /// handler holds first; afterwards this multi handle is good for nothing but being dropped.
     pub fn remove(&mut self, token: usize) -> Result<Option<Easy<H>>> {
         let Some(easy) = self.entries.get_mut(token).and_then(Option::take) else { return Ok(None) };
+        let _inside = Inside::enter();
         let code = if fault::hit(Point::MultiRemove) {
             CURLM_INTERNAL_ERROR
         } else {
@@ -223,6 +227,7 @@ impl<H: Handler> Multi<H> {
     }
 
     fn action(&mut self, socket: curl_sys::curl_socket_t, how: c_int) -> Result<()> {
+        let _inside = Inside::enter();
         let code = if fault::hit(Point::MultiAction) {
             CURLM_INTERNAL_ERROR
         } else {
@@ -275,6 +280,7 @@ impl<H: Handler> Multi<H> {
 
     /// Closes connections that no transfer uses. Without effect before libcurl 8.16.
     pub fn close_idle(&mut self) {
+        let _inside = Inside::enter();
         let _ = self.long(missing::CURLMOPT_NETWORK_CHANGED, missing::CURLMNWC_CLEAR_CONNS);
     }
 }
@@ -285,6 +291,7 @@ const CURLM_INTERNAL_ERROR: c_int = 4;
 
 impl<H: Handler> Drop for Multi<H> {
     fn drop(&mut self) {
+        let _inside = Inside::enter();
         for token in 0..self.entries.len() {
             // An error is handled inside: the handle leaks and `broken` is set.
             let _ = self.remove(token);

@@ -1,11 +1,13 @@
-//! How a request starts: a permit, a name that is known, a handle.
+//! How a request starts: room in its sink, a permit, a name that is known, a handle.
 
 use super::attempt::{self, Course, Slot};
+use super::engine::Message;
 use super::names::Entry;
 use super::{Awaits, Local};
 use crate::credentials::authority;
 use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
+use crate::staging::{Room, Told};
 use crate::stats;
 use crate::sys::curl::Easy;
 use crate::transport::Transfer;
@@ -49,8 +51,21 @@ impl Local {
                 self.finish(transfer, Ok(()));
                 continue;
             }
-            // Before a permit is taken: nothing is held while a secret is asked for.
-            let Some(transfer) = self.with_secret(transfer) else { continue };
+            // Before anything is taken: nothing is held while a secret is asked for.
+            let Some(mut transfer) = self.with_secret(transfer) else { continue };
+            match self.prepare(&mut transfer) {
+                Room::Yes => {}
+                Room::Later => {
+                    self.waiting.put(transfer);
+                    self.member().keeps_some.store(true, Ordering::Release);
+                    continue;
+                }
+                Room::No(error) => {
+                    self.dequeued();
+                    self.conclude(attempt::fail(transfer, error));
+                    continue;
+                }
+            }
             if let Some(limiter) = &self.engine.limiter {
                 permit = limiter.acquire(self.index);
                 if permit.is_none() {
@@ -66,6 +81,7 @@ impl Local {
                     Entry::Go => {}
                     Entry::First(first) => lookup = Some(first),
                     Entry::Wait => {
+                        transfer.pause();
                         self.parked.push((Awaits::Name(target.origin.clone()), transfer));
                         self.member().keeps_some.store(true, Ordering::Release);
                         continue;
@@ -106,6 +122,18 @@ impl Local {
                 None
             }
         }
+    }
+
+    /// Has the sink of a request get ready; if it must wait, [`Message::Room`] says when it need not any more.
+    fn prepare(&self, transfer: &mut Transfer) -> Room {
+        let (engine, index, number) = (&self.engine, self.index, self.waiting.next_number());
+        transfer.prepare(&mut || -> Told {
+            let engine = engine.clone();
+            Box::new(move || {
+                // Refused only by a thread that has ended everything it had.
+                let _ = engine.members[index].inbox.push(vec![Message::Room(number)]);
+            })
+        })
     }
 
     /// Gives back what the limiter may have set aside for a thread that has nothing to send.

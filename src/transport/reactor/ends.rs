@@ -40,6 +40,7 @@ impl Local {
             over.extend(out);
         }
         over.extend(self.timers.sweep(is_over));
+        over.extend(self.waiting.sweep(is_over));
         let (out, stay): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.parked).into_iter().partition(|(_, transfer)| is_over(transfer));
         self.parked = stay;
@@ -87,6 +88,7 @@ impl Local {
             let mut rest = self.engine.board.as_ref().map(engine::Board::close).unwrap_or_default();
             rest.extend(self.queue.drain(..));
             rest.extend(self.timers.sweep(|_| true));
+            rest.extend(self.waiting.sweep(|_| true));
             rest.extend(self.parked.drain(..).map(|(_, transfer)| transfer));
             let tokens = self.tokens();
             if rest.is_empty() && tokens.is_empty() {
@@ -106,7 +108,7 @@ impl Local {
             match message {
                 Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
                 Message::Work(transfer) => self.refuse(transfer),
-                Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) => {}
+                Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) | Message::Room(_) => {}
             }
         }
         self.leave_line();

@@ -36,6 +36,8 @@ pub enum Message {
     Deadline(Instant, Weak<Operation>),
     /// Close what is idle.
     Trim,
+    /// The request with this number need not wait for its sink any more.
+    Room(u64),
     /// What became of a look-up that requests put aside wait for.
     Name(Origin, Option<Error>),
     /// What became of the secret, by its authority's number, that requests put aside wait for.

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod names;
 pub mod pool;
 mod timers;
+mod waiting;
 
 use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use timers::{Due, Timers};
+use waiting::Waiting;
 
 /// The longest wait while transfers are in flight: then libcurl looks at every socket, so that an event that got lost
 /// delays nothing by more.
@@ -65,6 +67,8 @@ struct Local {
     queue: VecDeque<Transfer>,
     /// Requests that wait for something that is asked for once for all of them.
     parked: Vec<(Awaits, Transfer)>,
+    /// Requests that wait for their sinks.
+    waiting: Waiting,
     /// The transfers that look a name up for others.
     lookups: Vec<usize>,
     timers: Timers,
@@ -103,6 +107,7 @@ impl Local {
             idle: Vec::new(),
             queue: VecDeque::new(),
             parked: Vec::new(),
+            waiting: Waiting::default(),
             lookups: Vec::new(),
             timers: Timers::default(),
             messages: VecDeque::new(),
@@ -138,7 +143,7 @@ impl Local {
                 self.look_at = self.sweep_waiting();
             }
             self.expire_timers();
-            if self.timers.is_empty() && self.parked.is_empty() {
+            if self.timers.is_empty() && self.parked.is_empty() && self.waiting.is_empty() {
                 self.member().keeps_some.store(false, Ordering::Release);
             }
             self.admit()?;
@@ -157,12 +162,14 @@ impl Local {
     fn take_messages(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         self.member().inbox.drain(&mut messages);
+        let mut with_room = Vec::new();
         for message in messages.drain(..) {
             match message {
                 Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Ok(())),
                 Message::Work(transfer) => self.queue.push_back(transfer),
                 Message::Name(origin, failure) => self.told(&Awaits::Name(origin), failure),
                 Message::Secret(authority, failure) => self.told(&Awaits::Secret(authority), failure),
+                Message::Room(number) => with_room.extend(self.waiting.take(number)),
                 Message::Deadline(at, op) => self.timers.push(at, Due::Deadline(op)),
                 Message::Trim => {
                     self.idle.clear();
@@ -173,6 +180,8 @@ impl Local {
             }
         }
         self.messages = messages;
+        // The first to be told stays the first.
+        with_room.into_iter().rev().for_each(|transfer| self.ready(transfer));
     }
 
     /// The requests that waited for this go on, in their order, or fail as the question did.
@@ -291,11 +300,12 @@ impl Local {
     fn conclude(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Done(transfer, result) => self.finish(transfer, result),
-            Verdict::Again(transfer, wait) => {
+            Verdict::Again(mut transfer, wait) => {
                 stats::add(&self.engine.stats.requests_queued, 1);
                 if wait.is_zero() {
                     self.ready(transfer);
                 } else {
+                    transfer.pause();
                     self.timers.push(Instant::now() + wait, Due::Retry(transfer));
                     self.member().keeps_some.store(true, Ordering::Release);
                 }

@@ -1,0 +1,399 @@
+//! Pinned buffers between the network and a device: one cache a context.
+//!
+//! Pinning takes milliseconds, so only the context's stager does it, and never with a lock held. Whoever needs a buffer takes
+//! a free one or gets into line; what comes free is handed to the first in line, who is told.
+
+use crate::error::{Error, ErrorKind};
+use crate::limit::Wake;
+use crate::staging::Told;
+use crate::stats::{self, Stats};
+use crate::sync::Mutex;
+use crate::sys::cuda::{CudaPart, Current, Failure, Pinned, PinnedPool, Stream};
+use crate::sys::mem::page_size;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Requests of at most so many bytes share the pinned memory in pieces of this size.
+const SMALL: usize = 64 << 10;
+
+/// How long nobody asks for more pinned memory after it was refused while there was some.
+const REFUSED: Duration = Duration::from_secs(1);
+
+/// What a cache must keep to.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a buffer for a large request: whole pages.
+    pub piece: usize,
+    /// Bytes pinned, at most; but always one buffer.
+    pub most: usize,
+    /// Where pinned memory comes from, if the host has some.
+    pub pool: Option<PinnedPool>,
+}
+
+impl Limits {
+    /// For requests of at most `request` bytes.
+    pub fn new(request: u64, most: u64, pool: Option<PinnedPool>) -> Limits {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 2);
+        Limits { piece: size(request).next_multiple_of(page_size()), most: size(most), pool }
+    }
+
+    /// Bytes of the buffer that a request of `n` bytes gets.
+    fn buffer_for(&self, n: usize) -> usize {
+        if n <= SMALL.min(self.piece) { SMALL.min(self.piece) } else { self.piece.max(n.next_multiple_of(page_size())) }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// By size; the one that came back last is taken first: its bytes are still in the processor's caches.
+    free: BTreeMap<usize, Vec<Pinned>>,
+    line: VecDeque<Arc<Ticket>>,
+    /// Bytes pinned, those of buffers in use included.
+    pinned: usize,
+    /// No more than so many bytes until then, since the driver or the system refused more.
+    refused: Option<(usize, Instant)>,
+    /// Nothing is handed out any more, for this reason.
+    closed: Option<Error>,
+}
+
+/// The buffers of one context. From any thread.
+pub struct Cache {
+    limits: Limits,
+    state: Mutex<State>,
+    stats: Arc<Stats>,
+    /// Has the stager look whether it must pin or release something.
+    stager: Arc<dyn Wake>,
+}
+
+/// A buffer, for as long as this lives.
+pub struct BounceBuffer {
+    cache: Arc<Cache>,
+    /// `None`: it has been given back.
+    pinned: Option<Pinned>,
+    written: usize,
+}
+
+enum Slot {
+    Waiting(Told),
+    Granted(BounceBuffer),
+    Refused(Error),
+    /// Whoever had it does not need it any more, or has got what it stood for.
+    Empty,
+}
+
+/// A place in the line for a buffer. Dropping it gives it up.
+pub struct Place(Arc<Ticket>);
+
+struct Ticket {
+    size: usize,
+    slot: Mutex<Slot>,
+}
+
+/// What became of a place in the line.
+pub enum Turn {
+    /// Still in line.
+    Waiting,
+    /// Here it is.
+    Granted(BounceBuffer),
+    /// There will be none.
+    Refused(Error),
+}
+
+/// What a request for a buffer leads to.
+pub enum Taken {
+    /// A buffer.
+    Now(BounceBuffer),
+    /// A place in the line.
+    InLine(Place),
+    /// There will be none.
+    Never(Error),
+}
+
+/// What the stager has to do for those in line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// Pin a buffer of so many bytes.
+    Pin(usize),
+    /// Release free ones that are too small, to make room.
+    MakeRoom,
+}
+
+impl Cache {
+    /// An empty cache, whose stager is woken when there is something to do.
+    pub fn new(limits: Limits, stats: Arc<Stats>, stager: Arc<dyn Wake>) -> Arc<Cache> {
+        Arc::new(Cache { limits, state: Mutex::new(State::default()), stats, stager })
+    }
+
+    /// A buffer for `n` bytes, or a place in the line for one.
+    pub fn take(self: &Arc<Self>, n: u64, told: &mut dyn FnMut() -> Told) -> Taken {
+        let size = self.limits.buffer_for(usize::try_from(n).unwrap_or(usize::MAX / 2));
+        let place = {
+            let mut state = self.state.lock();
+            if let Some(error) = &state.closed {
+                return Taken::Never(error.clone());
+            }
+            state.forget_empty();
+            if state.line.is_empty() {
+                if let Some(pinned) = state.take_free(size) {
+                    drop(state);
+                    return Taken::Now(self.lend(pinned));
+                }
+            }
+            let ticket = Arc::new(Ticket { size, slot: Mutex::new(Slot::Waiting(told())) });
+            state.line.push_back(ticket.clone());
+            Place(ticket)
+        };
+        stats::add(&self.stats.bounce_buffer_waits, 1);
+        self.stager.wake();
+        Taken::InLine(place)
+    }
+
+    fn lend(self: &Arc<Self>, pinned: Pinned) -> BounceBuffer {
+        stats::add(&self.stats.bounce_buffers_in_use, 1);
+        BounceBuffer { cache: self.clone(), pinned: Some(pinned), written: 0 }
+    }
+
+    /// What those in line need from the stager.
+    pub fn demand(&self) -> Option<Demand> {
+        let mut state = self.state.lock();
+        state.forget_empty();
+        let size = state.line.front()?.size;
+        if state.free.range(size..).next().is_some() {
+            // Handed out by whoever put it there.
+            return None;
+        }
+        let refused = state.refused.filter(|(_, until)| Instant::now() < *until);
+        let most = refused.map_or(self.limits.most, |(most, _)| most);
+        if state.pinned == 0 || state.pinned.saturating_add(size) <= most {
+            return Some(Demand::Pin(size));
+        }
+        (!state.free.is_empty()).then_some(Demand::MakeRoom)
+    }
+
+    /// Stager only: does what there is to do, in the current context. Returns whether there was something.
+    pub fn serve(self: &Arc<Self>, current: &Current<'_>) -> bool {
+        match self.demand() {
+            None => false,
+            Some(Demand::MakeRoom) => {
+                let smallest = {
+                    let mut state = self.state.lock();
+                    let size = state.free.keys().next().copied();
+                    size.and_then(|size| state.take_free(size))
+                };
+                smallest.into_iter().for_each(|pinned| self.release(pinned, Some(current)));
+                true
+            }
+            Some(Demand::Pin(size)) => {
+                let pinned = match self.limits.pool {
+                    Some(pool) => Pinned::take(pool, size),
+                    None => Pinned::map(current, size),
+                };
+                match pinned {
+                    Ok(pinned) => {
+                        stats::add(&self.stats.bounce_buffers_total, 1);
+                        stats::add(&self.stats.pinned_bytes, size as u64);
+                        self.state.lock().pinned += size;
+                        self.hand_out(pinned);
+                    }
+                    Err(error) => self.cannot_pin(error),
+                }
+                true
+            }
+        }
+    }
+
+    /// With some buffers the line goes on more slowly. Without any, whoever is first in it fails.
+    fn cannot_pin(&self, error: Error) {
+        let refused = {
+            let mut state = self.state.lock();
+            if state.pinned > 0 {
+                state.refused = Some((state.pinned, Instant::now() + REFUSED));
+                None
+            } else {
+                state.forget_empty();
+                state.line.pop_front()
+            }
+        };
+        match refused {
+            Some(ticket) => ticket.settle(Slot::Refused(error)),
+            None => log::warn!(
+                target: "raskio", "device reads go on with the pinned memory that there is: {}", error.message()
+            ),
+        }
+    }
+
+    /// The first in line fails, since nothing can be pinned now; unless there are buffers, which will come free.
+    pub fn fail_first(&self, error: &Error) {
+        let first = {
+            let mut state = self.state.lock();
+            state.forget_empty();
+            if state.pinned == 0 { state.line.pop_front() } else { None }
+        };
+        if let Some(ticket) = first {
+            ticket.settle(Slot::Refused(error.clone()));
+        }
+    }
+
+    /// A buffer that nobody uses: for the first in line, or for later.
+    fn hand_out(self: &Arc<Self>, pinned: Pinned) {
+        let mut settled = Vec::new();
+        let (late, more) = {
+            let mut state = self.state.lock();
+            if state.closed.is_some() {
+                (Some(pinned), false)
+            } else {
+                state.free.entry(pinned.size()).or_default().push(pinned);
+                loop {
+                    state.forget_empty();
+                    let Some(size) = state.line.front().map(|ticket| ticket.size) else { break };
+                    let Some(pinned) = state.take_free(size) else { break };
+                    settled.extend(state.line.pop_front().map(|ticket| (ticket, pinned)));
+                }
+                (None, !state.line.is_empty())
+            }
+        };
+        for (ticket, pinned) in settled {
+            ticket.settle(Slot::Granted(self.lend(pinned)));
+        }
+        if let Some(pinned) = late {
+            // The context may be gone, and the stager is: nobody is left who could do it better.
+            self.release(pinned, None);
+        }
+        if more {
+            // The one at the head may need another size than what came free.
+            self.stager.wake();
+        }
+    }
+
+    fn release(&self, pinned: Pinned, current: Option<&Current<'_>>) {
+        let size = pinned.size();
+        self.state.lock().pinned -= size;
+        stats::sub(&self.stats.bounce_buffers_total, 1);
+        stats::sub(&self.stats.pinned_bytes, size as u64);
+        if let Err(failure) = pinned.release(current) {
+            log::error!(
+                target: "raskio", "{size} bytes of pinned memory are given up: {}", Error::from(failure).message()
+            );
+        }
+    }
+
+    /// Stager only: releases what is free. `None`: the context is gone.
+    pub fn trim(&self, current: Option<&Current<'_>>) {
+        let free = {
+            let mut state = self.state.lock();
+            state.refused = None;
+            std::mem::take(&mut state.free)
+        };
+        free.into_values().flatten().for_each(|pinned| self.release(pinned, current));
+    }
+
+    /// Refuses everybody from now on, those in line included.
+    pub fn close(&self, error: &Error) {
+        let line = {
+            let mut state = self.state.lock();
+            state.closed.get_or_insert_with(|| error.clone());
+            std::mem::take(&mut state.line)
+        };
+        line.into_iter().for_each(|ticket| ticket.settle(Slot::Refused(error.clone())));
+    }
+}
+
+impl State {
+    /// The smallest free buffer that holds `size` bytes.
+    fn take_free(&mut self, size: usize) -> Option<Pinned> {
+        let (&found, buffers) = self.free.range_mut(size..).next()?;
+        let pinned = buffers.pop();
+        if buffers.is_empty() {
+            self.free.remove(&found);
+        }
+        pinned
+    }
+
+    /// Takes those off the head of the line that gave their place up.
+    fn forget_empty(&mut self) {
+        while self.line.front().is_some_and(|ticket| matches!(*ticket.slot.lock(), Slot::Empty)) {
+            self.line.pop_front();
+        }
+    }
+}
+
+impl Ticket {
+    /// The end of waiting.
+    fn settle(&self, end: Slot) {
+        let before = {
+            let mut slot = self.slot.lock();
+            match &*slot {
+                Slot::Waiting(_) => std::mem::replace(&mut *slot, end),
+                // Given up meanwhile: what was meant for it goes on to the next, in its drop.
+                _ => end,
+            }
+        };
+        if let Slot::Waiting(told) = before {
+            told();
+        }
+    }
+}
+
+impl Place {
+    /// What became of it.
+    pub fn look(&self) -> Turn {
+        let mut slot = self.0.slot.lock();
+        if matches!(*slot, Slot::Waiting(_)) {
+            return Turn::Waiting;
+        }
+        match std::mem::replace(&mut *slot, Slot::Empty) {
+            Slot::Granted(buffer) => Turn::Granted(buffer),
+            Slot::Refused(error) => Turn::Refused(error),
+            Slot::Waiting(_) | Slot::Empty => {
+                Turn::Refused(Error::new(ErrorKind::Internal, "a place in the line for a buffer was used twice"))
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Outside the lock: dropping a buffer hands it on.
+        let slot = std::mem::replace(&mut *self.0.slot.lock(), Slot::Empty);
+        drop(slot);
+    }
+}
+
+impl BounceBuffer {
+    /// Appends `bytes`; false, with nothing written, if they do not fit.
+    #[must_use]
+    pub fn write(&mut self, bytes: &[u8]) -> bool {
+        let fits = self.pinned.as_mut().is_some_and(|pinned| pinned.write(self.written, bytes));
+        if fits {
+            self.written += bytes.len();
+        }
+        fits
+    }
+
+    /// Bytes written.
+    pub fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Starts copying what was written. The buffer must live until the copy is done.
+    ///
+    /// # Errors
+    /// What the driver says; nothing was started then.
+    pub fn copy(&self, current: &Current<'_>, stream: &Stream, to: &CudaPart) -> std::result::Result<(), Failure> {
+        match &self.pinned {
+            Some(pinned) => stream.copy(current, to, pinned, self.written),
+            // Until its drop it has memory.
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for BounceBuffer {
+    fn drop(&mut self) {
+        if let Some(pinned) = self.pinned.take() {
+            stats::sub(&self.cache.stats.bounce_buffers_in_use, 1);
+            self.cache.hand_out(pinned);
+        }
+    }
+}

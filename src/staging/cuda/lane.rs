@@ -1,0 +1,264 @@
+//! The copies on one stream, in their order.
+
+use super::bounce_buffer::BounceBuffer;
+use super::event_pool::{EventPool, PooledEvent};
+use crate::error::Error;
+use crate::staging::{Owner, RequestDone};
+use crate::sys::cuda::{CudaPart, Current, Failure, Stream};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Copies of at least so many bytes are told about by an event of their own; smaller neighbours share one.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What a copy is for.
+pub enum Then {
+    /// The request is over when it is done.
+    Finish(RequestDone),
+    /// The request goes on later.
+    GoOn(Owner),
+}
+
+/// One copy, or only the end of a request whose copies went before.
+pub struct Copy {
+    /// What to copy. `None`: nothing.
+    pub buffer: Option<BounceBuffer>,
+    /// Where to.
+    pub to: CudaPart,
+    /// The caller's stream; `None`: the stager's own.
+    pub stream: Option<usize>,
+    /// What follows.
+    pub then: Then,
+    /// Bytes of the request that are in place, over all its copies. `None`: this is the first and the last.
+    pub placed: Option<Arc<AtomicU64>>,
+}
+
+impl Copy {
+    /// Whom it is for.
+    pub fn owner(&self) -> &Owner {
+        match &self.then {
+            Then::Finish(done) => done.owner(),
+            Then::GoOn(owner) => owner,
+        }
+    }
+
+    /// Bytes to copy.
+    pub fn bytes(&self) -> usize {
+        self.buffer.as_ref().map_or(0, BounceBuffer::written)
+    }
+
+    /// The same without its bytes, which failed or are no longer wanted.
+    pub fn without_bytes(mut self, error: Option<Error>) -> Copy {
+        self.buffer = None;
+        if let Some(error) = error {
+            self.fail(error);
+        }
+        self
+    }
+
+    /// Its operation fails, unless something failed before.
+    pub fn fail(&mut self, error: Error) {
+        let error = error.context(self.owner().object.name());
+        match &mut self.then {
+            Then::Finish(done) => done.fail(error),
+            Then::GoOn(owner) => owner.op.fail(error),
+        }
+    }
+
+    /// The end of it: the buffer goes back first, then the operation hears of it. `copied`: the bytes are in place.
+    pub fn end(mut self, copied: bool) {
+        let bytes = if copied { self.bytes() as u64 } else { 0 };
+        drop(self.buffer.take());
+        let before = self.placed.as_ref().map_or(0, |placed| placed.fetch_add(bytes, Ordering::AcqRel));
+        match self.then {
+            Then::Finish(done) => done.finish(before + bytes),
+            Then::GoOn(_) => {}
+        }
+    }
+}
+
+/// How the end of copies is learned.
+enum Sign {
+    /// By an event behind them.
+    Event(PooledEvent),
+    /// By a host function behind them.
+    Flag(Arc<AtomicBool>),
+    /// By asking the stream, because there is neither; the copies run, and their requests fail for this.
+    Stream(Failure),
+}
+
+struct Batch {
+    copies: Vec<Copy>,
+    sign: Sign,
+    /// How often the driver said of them that their context is gone, in a context that it let the stager enter.
+    odd: u32,
+}
+
+/// So often is believed to be a mistake, or the end of a context in the very moment between the two.
+const ODD: u32 = 3;
+
+/// What has become of the copies at the head.
+pub enum Head {
+    /// There are none.
+    Empty,
+    /// They run.
+    Running,
+    /// They are over: well, or with an error.
+    Over(Vec<Copy>, Option<Failure>),
+}
+
+/// The copies on one stream.
+pub struct Lane {
+    stream: Stream,
+    /// Started, but without a sign behind them.
+    open: Vec<Copy>,
+    open_bytes: usize,
+    running: VecDeque<Batch>,
+    /// Tells the stager to look.
+    told: Arc<dyn Fn() + Send + Sync>,
+    /// The caller's stream: work of the caller's may be before the copies for as long as it likes.
+    of_caller: bool,
+}
+
+impl Lane {
+    /// The copies on `stream`; `told` has the stager look at them.
+    pub fn new(stream: Stream, of_caller: bool, told: Arc<dyn Fn() + Send + Sync>) -> Lane {
+        Lane { stream, open: Vec::new(), open_bytes: 0, running: VecDeque::new(), told, of_caller }
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The stream, once nothing is left on it.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// Whether nothing is on it.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.running.is_empty()
+    }
+
+    /// Takes a copy that was started.
+    pub fn push(&mut self, copy: Copy) {
+        self.open_bytes += copy.bytes();
+        self.open.push(copy);
+    }
+
+    /// Takes a copy of nothing, which is over when those before it are. Gives it back if there are none.
+    pub fn push_end(&mut self, copy: Copy) -> Option<Copy> {
+        if !self.open.is_empty() {
+            self.open.push(copy);
+            return None;
+        }
+        // No sign of its own: the stream may be one by now that must not be given anything.
+        match self.running.back_mut() {
+            Some(batch) => {
+                batch.copies.push(copy);
+                None
+            }
+            None => Some(copy),
+        }
+    }
+
+    /// Whether what was pushed is worth a sign of its own.
+    pub fn is_full(&self) -> bool {
+        self.open_bytes >= BATCH_BYTES
+    }
+
+    /// Puts a sign behind what was pushed. `flag`: by a host function instead of an event.
+    pub fn seal(&mut self, current: &Current<'_>, events: &Arc<EventPool>, flag: bool) {
+        if self.open.is_empty() {
+            return;
+        }
+        let copies = std::mem::take(&mut self.open);
+        self.open_bytes = 0;
+        let sign = if flag { self.flag(current) } else { self.event(current, events) };
+        self.running.push_back(Batch { copies, sign: sign.unwrap_or_else(Sign::Stream), odd: 0 });
+    }
+
+    fn event(&self, current: &Current<'_>, events: &Arc<EventPool>) -> Result<Sign, Failure> {
+        let mut event = events.get()?;
+        event.record(current, &self.stream)?;
+        if self.of_caller {
+            // Nobody can wait for the event: it may take as long as the caller's work before it. A hint, no more: the stager
+            // looks now and then anyway, since the driver calls nobody when something fails, or has no such function.
+            let _ = self.stream.tell(current, self.told.clone());
+        }
+        Ok(Sign::Event(event))
+    }
+
+    fn flag(&self, current: &Current<'_>) -> Result<Sign, Failure> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let (raised, told) = (flag.clone(), self.told.clone());
+        self.stream.tell(
+            current,
+            Arc::new(move || {
+                raised.store(true, Ordering::Release);
+                told();
+            }),
+        )?;
+        Ok(Sign::Flag(flag))
+    }
+
+    /// Looks at the copies at the head, and takes them out if they are over.
+    pub fn head(&mut self, current: &Current<'_>) -> Head {
+        let Some(batch) = self.running.front_mut() else { return Head::Empty };
+        let told = match &mut batch.sign {
+            Sign::Event(event) => event.is_done(),
+            Sign::Flag(_) | Sign::Stream(_) => Ok(false),
+        };
+        if matches!(told, Err(failure) if failure.is_context_gone()) && batch.odd < ODD {
+            // Entering the context will tell.
+            batch.odd += 1;
+            return Head::Running;
+        }
+        if let Err(failure) = told {
+            // It says nothing about the copies, whose buffers must not be used again while they run.
+            batch.sign = Sign::Stream(failure);
+        }
+        let (done, refused) = match &batch.sign {
+            Sign::Event(_) => (told, None),
+            Sign::Flag(flag) if flag.load(Ordering::Acquire) => (Ok(true), None),
+            // Raised for nobody if something failed: then the stream says what.
+            Sign::Flag(_) => (self.stream.is_done(current.driver()).map(|_| false), None),
+            Sign::Stream(failure) => (self.stream.is_done(current.driver()), Some(*failure)),
+        };
+        let failure = match done {
+            Ok(false) => return Head::Running,
+            Ok(true) => refused,
+            Err(failure) => Some(failure),
+        };
+        match self.running.pop_front() {
+            // An event goes back before its buffers do.
+            Some(Batch { copies, sign, .. }) => {
+                drop(sign);
+                Head::Over(copies, failure)
+            }
+            None => Head::Empty,
+        }
+    }
+
+    /// Waits for the copies at the head, if that is possible and they are not behind work of the caller's. Returns whether it
+    /// waited.
+    pub fn wait(&self) -> bool {
+        match self.running.front().map(|batch| &batch.sign) {
+            Some(Sign::Event(event)) if !self.of_caller => event.wait().is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Everything on it, when its context is gone.
+    pub fn drain(&mut self) -> Vec<Copy> {
+        let mut all = Vec::new();
+        for batch in self.running.drain(..) {
+            all.extend(batch.copies);
+        }
+        all.append(&mut self.open);
+        self.open_bytes = 0;
+        all
+    }
+}

@@ -1,0 +1,269 @@
+//! Into device memory, through pinned buffers.
+//!
+//! A request receives into a bounce buffer of its context ([`bounce_buffer`]); when it is over, the buffer goes to the context's
+//! stager ([`stager`]), which copies it ([`lane`]) and, when an event of the pool says that the bytes are in place
+//! ([`event_pool`]), gives the buffer to whoever waits longest for one and ends the request. One stager a context and client,
+//! started by the first read into that context.
+
+pub mod bounce_buffer;
+pub mod event_pool;
+pub mod lane;
+pub mod stager;
+
+use super::{Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exit::Threads;
+use crate::stats::Stats;
+use crate::sync::Mutex;
+use crate::sys::cuda::pointer::Home;
+use crate::sys::cuda::{Context, CudaBuffer, CudaPart, Relaxed};
+use crate::sys::mem::Buffer;
+use crate::sys::process;
+use bounce_buffer::{BounceBuffer, Limits, Place, Taken, Turn};
+use lane::{Copy, Then};
+use stager::Stager;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// The row in [`super::KINDS`].
+pub const KIND: Kind = Kind {
+    name: "CUDA",
+    takes: |buffer| matches!(buffer, Buffer::Cuda(_)),
+    start: |config, stats| Arc::new(CudaStaging::new(config, stats)),
+};
+
+/// The stagers of one client.
+struct CudaStaging {
+    limits: Limits,
+    /// The most bytes of one request.
+    request: u64,
+    keep_events: usize,
+    stats: Arc<Stats>,
+    generation: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// One a context; those whose context is gone are replaced when it is asked for again.
+    stagers: Vec<Arc<Stager>>,
+    /// Primary contexts that nobody else may hold.
+    primaries: Vec<(i32, Arc<Context>)>,
+    stopped: bool,
+}
+
+impl CudaStaging {
+    fn new(config: &Config, stats: &Arc<Stats>) -> CudaStaging {
+        let piece = config.task_size.min(config.bounce_buffer_size);
+        CudaStaging {
+            limits: Limits::new(piece, config.max_pinned_bytes, config.pinned_pool),
+            request: config.bounce_buffer_size,
+            keep_events: config.max_free_events as usize,
+            stats: stats.clone(),
+            generation: process::generation(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The context that `buffer` is written in.
+    fn context(&self, buffer: &CudaBuffer) -> Result<Arc<Context>> {
+        let device = match buffer.home() {
+            Home::Context(key) => return Ok(Arc::new(Context::new(buffer.driver(), key))),
+            Home::Primary(device) => device,
+        };
+        let held = self.state.lock().primaries.iter().find(|(of, _)| *of == device).map(|(_, context)| context.clone());
+        // No call to the driver under the lock.
+        if let Some(context) = held.filter(|context| context.is_alive()) {
+            return Ok(context);
+        }
+        let _relaxed = Relaxed::new(buffer.driver());
+        let fresh = Arc::new(Context::primary(buffer.driver(), device)?);
+        let mut state = self.state.lock();
+        let replaced = state.primaries.iter().position(|(of, _)| *of == device).map(|at| state.primaries.remove(at));
+        state.primaries.push((device, fresh.clone()));
+        drop(state);
+        drop(replaced);
+        Ok(fresh)
+    }
+
+    fn stager(&self, context: Arc<Context>) -> Result<Arc<Stager>> {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::new(ErrorKind::ShutDown, "the client was shut down"));
+        }
+        let known = state.stagers.iter().position(|stager| stager.key() == context.key());
+        if let Some(at) = known {
+            if state.stagers[at].is_alive() {
+                return Ok(state.stagers[at].clone());
+            }
+            state.stagers.remove(at);
+        }
+        // Makes a thread, and calls no driver.
+        let stager = Stager::start(context, self.limits, self.keep_events, self.stats.clone())?;
+        state.stagers.push(stager.clone());
+        Ok(stager)
+    }
+}
+
+impl Staging for CudaStaging {
+    fn open(&self, buffer: Buffer) -> Result<Box<dyn Target>> {
+        let Buffer::Cuda(buffer) = buffer else {
+            return Err(Error::new(ErrorKind::Internal, "a buffer of another kind was taken for CUDA memory"));
+        };
+        let stager = self.stager(self.context(&buffer)?)?;
+        Ok(Box::new(CudaTarget { buffer, stager, limit: self.request }))
+    }
+
+    fn trim(&self) {
+        self.state.lock().stagers.iter().for_each(|stager| stager.trim());
+    }
+
+    fn shut_down(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.stagers.iter().for_each(|stager| stager.shut_down());
+    }
+
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+        let stagers = self.state.lock().stagers.clone();
+        if !stagers.iter().all(|stager| stager.wait_stopped(deadline)) {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let over = state.stopped.then(|| (std::mem::take(&mut state.stagers), std::mem::take(&mut state.primaries)));
+        drop(state);
+        // Outside the lock. Nothing of ours is left in them.
+        over.into_iter().flat_map(|(_, primaries)| primaries).for_each(|(_, context)| context.give_back());
+        true
+    }
+}
+
+impl Drop for CudaStaging {
+    fn drop(&mut self) {
+        // In a forked child the lock may be held by a thread that is not there, and the stagers are the parent's.
+        if self.generation == process::generation() {
+            self.shut_down();
+        }
+    }
+}
+
+struct CudaTarget {
+    buffer: CudaBuffer,
+    stager: Arc<Stager>,
+    limit: u64,
+}
+
+impl Target for CudaTarget {
+    fn limit(&self) -> Option<u64> {
+        Some(self.limit)
+    }
+
+    fn next(&mut self, n: u64) -> Box<dyn Sink> {
+        Box::new(CudaSink {
+            stager: self.stager.clone(),
+            rest: self.buffer.split_to(n),
+            stream: self.buffer.stream(),
+            hold: Hold::Nothing,
+            sent: 0,
+            placed: None,
+        })
+    }
+}
+
+/// What a request has of the buffers.
+enum Hold {
+    Nothing,
+    InLine(Place),
+    Buffer(BounceBuffer),
+}
+
+/// A part of the caller's buffer in device memory.
+struct CudaSink {
+    stager: Arc<Stager>,
+    /// What has not been sent to the stager.
+    rest: CudaPart,
+    stream: Option<usize>,
+    hold: Hold,
+    /// Bytes that were sent to the stager.
+    sent: u64,
+    /// Those of them that are in place, once some were sent before the end.
+    placed: Option<Arc<AtomicU64>>,
+}
+
+impl CudaSink {
+    /// The bytes in the buffer, as a copy to be made.
+    fn copy(&mut self, then: Then) -> Copy {
+        let buffer = match std::mem::replace(&mut self.hold, Hold::Nothing) {
+            Hold::Buffer(buffer) if buffer.written() > 0 => Some(buffer),
+            // An empty buffer or a place in the line: dropped, and so handed on.
+            Hold::Buffer(_) | Hold::InLine(_) | Hold::Nothing => None,
+        };
+        let len = buffer.as_ref().map_or(0, BounceBuffer::written) as u64;
+        self.sent += len;
+        Copy { buffer, to: self.rest.split_to(len), stream: self.stream, then, placed: self.placed.clone() }
+    }
+}
+
+impl Sink for CudaSink {
+    fn prepare(&mut self, told: &mut dyn FnMut() -> Told) -> Room {
+        let turn = match &self.hold {
+            Hold::Buffer(_) => return Room::Yes,
+            Hold::InLine(place) => place.look(),
+            Hold::Nothing => match self.stager.cache().take(self.rest.len(), told) {
+                Taken::Now(buffer) => Turn::Granted(buffer),
+                Taken::InLine(place) => {
+                    self.hold = Hold::InLine(place);
+                    Turn::Waiting
+                }
+                Taken::Never(error) => Turn::Refused(error),
+            },
+        };
+        match turn {
+            Turn::Waiting => Room::Later,
+            Turn::Granted(buffer) => {
+                self.hold = Hold::Buffer(buffer);
+                Room::Yes
+            }
+            Turn::Refused(error) => {
+                self.hold = Hold::Nothing;
+                Room::No(error)
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.hold {
+            // The buffer may be larger than the part.
+            Hold::Buffer(buffer) if (buffer.written() + bytes.len()) as u64 <= self.rest.len() => buffer.write(bytes),
+            Hold::Buffer(_) | Hold::InLine(_) | Hold::Nothing => false,
+        }
+    }
+
+    fn written(&self) -> u64 {
+        match &self.hold {
+            Hold::Buffer(buffer) => self.sent + buffer.written() as u64,
+            Hold::InLine(_) | Hold::Nothing => self.sent,
+        }
+    }
+
+    fn pause(&mut self, owner: &Owner) {
+        if matches!(&self.hold, Hold::Buffer(buffer) if buffer.written() > 0) {
+            self.placed.get_or_insert_with(Arc::default);
+            let copy = self.copy(Then::GoOn(owner.clone()));
+            self.stager.copy(copy);
+        } else {
+            self.hold = Hold::Nothing;
+        }
+    }
+
+    fn commit(mut self: Box<Self>, done: RequestDone) {
+        let copy = self.copy(Then::Finish(done));
+        if copy.buffer.is_none() && copy.placed.is_none() {
+            // Nothing came, and nothing was sent: there is nothing to wait for.
+            return copy.end(false);
+        }
+        self.stager.copy(copy);
+    }
+}

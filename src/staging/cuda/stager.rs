@@ -1,0 +1,493 @@
+//! The stager: the thread that moves filled buffers into the memory of one context.
+//!
+//! It starts copies as buffers come, puts an event behind them, and sleeps in the driver until the oldest is done; what comes
+//! meanwhile waits for the length of one copy, some 80 µs for 4 MiB. It alone pins and releases memory. Nobody else calls the
+//! driver, but for the caller's own thread when a read begins.
+
+use super::bounce_buffer::{Cache, Limits};
+use super::event_pool::EventPool;
+use super::lane::{Copy, Head, Lane};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exit::{self, Threads};
+use crate::stats::{self, Stats};
+use crate::sync::{Condvar, Mutex};
+use crate::sys::cuda::context::{self, Key};
+use crate::sys::cuda::pointer;
+use crate::sys::cuda::stream::Capture;
+use crate::sys::cuda::{Context, Current, Failure, Relaxed, Stream};
+use crate::sys::event::EventFd;
+use crate::sys::fault::{self, Point};
+use crate::sys::process;
+use crate::transport::inbox::Inbox;
+use crate::transport::waker::Waker;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest sleep while copies run that nobody can wait for: the driver tells of their end, but not of every failure.
+const LOOK: Duration = Duration::from_millis(20);
+/// The sleep after a call that should have waited and did not, so that a driver in trouble is not asked in a circle.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What reaches a stager.
+pub enum Message {
+    /// A buffer to copy, or the end of a request.
+    Copy(Copy),
+    /// Release what is idle.
+    Trim,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Stop {
+    No = 0,
+    ShutDown = 1,
+    /// The process ends: stop without touching anything.
+    Abandon = 2,
+}
+
+thread_local! {
+    /// The [`Stager`] whose thread this is, by address; 0: none's.
+    static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One context of one client, as everybody else sees it.
+pub struct Stager {
+    context: Arc<Context>,
+    cache: Arc<Cache>,
+    events: Arc<EventPool>,
+    inbox: Inbox<Message>,
+    stats: Arc<Stats>,
+    stop: AtomicU8,
+    /// The context is gone, for this reason.
+    gone: Mutex<Option<Error>>,
+    running: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl Stager {
+    /// Starts the thread for `context`.
+    ///
+    /// # Errors
+    /// IO: the system has no threads or files left.
+    pub fn start(context: Arc<Context>, limits: Limits, keep_events: usize, stats: Arc<Stats>) -> Result<Arc<Stager>> {
+        let waker = Arc::new(Waker::new(EventFd::new()?));
+        let stager = Arc::new(Stager {
+            cache: Cache::new(limits, stats.clone(), waker.clone()),
+            events: EventPool::new(context.clone(), keep_events, stats.clone()),
+            context,
+            inbox: Inbox::new(waker),
+            stats,
+            stop: AtomicU8::new(Stop::No as u8),
+            gone: Mutex::new(None),
+            running: Mutex::new(true),
+            ended: Condvar::new(),
+        });
+        exit::watch(stager.clone());
+        let of_thread = stager.clone();
+        let started = process::spawn("raskio-stager", move || {
+            MINE.with(|mine| mine.set(Arc::as_ptr(&of_thread) as usize));
+            Local::new(of_thread.clone()).run_to_the_end();
+            *of_thread.running.lock() = false;
+            of_thread.ended.notify_all();
+        });
+        if let Err(error) = started {
+            *stager.running.lock() = false;
+            return Err(error);
+        }
+        Ok(stager)
+    }
+
+    /// Its context.
+    pub fn key(&self) -> Key {
+        self.context.key()
+    }
+
+    /// Whether it still takes work.
+    pub fn is_alive(&self) -> bool {
+        self.gone.lock().is_none() && self.stop() == Stop::No
+    }
+
+    /// Its buffers.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Its events.
+    pub fn events(&self) -> &Arc<EventPool> {
+        &self.events
+    }
+
+    /// Has a copy made. Too late, it fails at once.
+    pub fn copy(&self, copy: Copy) {
+        let Err(refused) = self.inbox.push(vec![Message::Copy(copy)]) else { return };
+        let error = self.gone.lock().clone();
+        let error = error.unwrap_or_else(|| Error::new(ErrorKind::ShutDown, "the client was shut down"));
+        for message in refused {
+            if let Message::Copy(copy) = message {
+                copy.without_bytes(Some(error.clone())).end(false);
+            }
+        }
+    }
+
+    /// Releases what is idle, soon.
+    pub fn trim(&self) {
+        // Refused only by a thread that has released everything.
+        let _ = self.inbox.push(vec![Message::Trim]);
+    }
+
+    /// Ends the thread when nothing is left to do.
+    pub fn shut_down(&self) {
+        self.set_stop(Stop::ShutDown);
+    }
+
+    fn stop(&self) -> Stop {
+        match self.stop.load(Ordering::Acquire) {
+            0 => Stop::No,
+            1 => Stop::ShutDown,
+            _ => Stop::Abandon,
+        }
+    }
+
+    fn set_stop(&self, stop: Stop) {
+        self.stop.fetch_max(stop as u8, Ordering::AcqRel);
+        self.inbox.waker().wake();
+    }
+}
+
+impl Threads for Stager {
+    fn abandon(&self) {
+        self.set_stop(Stop::Abandon);
+    }
+
+    fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
+        if MINE.with(Cell::get) == std::ptr::from_ref(self) as usize {
+            return true;
+        }
+        let mut running = self.running.lock();
+        while *running {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return false;
+            }
+            running = self.ended.wait_until(running, deadline);
+        }
+        true
+    }
+}
+
+/// How the end of a copy is learned, until both have been measured on one machine (benches/README.md): an event, or a function
+/// that the driver calls.
+fn by_host_function() -> bool {
+    std::env::var_os("RASKIO_BENCH_RECYCLE").is_some_and(|value| value == "host_function")
+}
+
+/// What only the thread touches.
+struct Local {
+    shared: Arc<Stager>,
+    own: Option<Lane>,
+    /// The callers' streams that have copies.
+    callers: Vec<Lane>,
+    messages: VecDeque<Message>,
+    /// Copies that are over, and whether their bytes are in place. Ended outside the context: the host is called from there.
+    over: Vec<(Copy, bool)>,
+    host_function: bool,
+}
+
+enum Next {
+    /// There may be more to do.
+    Again,
+    /// Sleep until woken, or so long.
+    Sleep(Option<Duration>),
+    /// The driver is no longer there.
+    Ending,
+}
+
+impl Local {
+    fn new(shared: Arc<Stager>) -> Local {
+        let host_function = by_host_function();
+        Local { shared, own: None, callers: Vec::new(), messages: VecDeque::new(), over: Vec::new(), host_function }
+    }
+
+    fn run_to_the_end(mut self) {
+        // For good: the thread is ours.
+        std::mem::forget(Relaxed::new(self.shared.context.driver()));
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| self.run())) {
+                Ok(Stop::Abandon) => {
+                    // The driver, the host's callbacks and its memory may be half gone: touch nothing.
+                    std::mem::forget(self);
+                    return;
+                }
+                Ok(_) => return,
+                Err(_) => {
+                    log::error!(target: "raskio", "a panic in a stager was caught; this is a bug in RaskIO");
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn run(&mut self) -> Stop {
+        loop {
+            let stop = self.shared.stop();
+            if stop == Stop::Abandon {
+                return stop;
+            }
+            self.shared.inbox.drain(&mut self.messages);
+            let idle = self.messages.is_empty() && self.is_idle();
+            if stop == Stop::ShutDown && idle {
+                self.release_everything();
+                return stop;
+            }
+            let next = self.pass();
+            // The buffers have gone back, no lock is held, no context is current.
+            for (copy, copied) in self.over.drain(..) {
+                copy.end(copied);
+            }
+            match next {
+                None => return Stop::ShutDown,
+                Some(Next::Again) => {}
+                // What was done was the last: nobody will wake this thread for the end.
+                Some(Next::Sleep(None)) if stop == Stop::ShutDown => {}
+                Some(Next::Ending) => return Stop::Abandon,
+                Some(Next::Sleep(limit)) => self.sleep(limit),
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.own.as_ref().is_none_or(Lane::is_empty) && self.callers.is_empty()
+    }
+
+    fn sleep(&self, limit: Option<Duration>) {
+        let waker = self.shared.inbox.waker();
+        if waker.may_sleep() {
+            waker.signal().wait(limit);
+            waker.awake();
+        }
+    }
+
+    /// Everything that needs the context. `None`: it is gone, and the thread has nothing left to do.
+    fn pass(&mut self) -> Option<Next> {
+        if self.messages.is_empty() && self.is_idle() && self.shared.cache.demand().is_none() {
+            return Some(Next::Sleep(None));
+        }
+        let context = self.shared.context.clone();
+        // Once more: only a context that is gone twice is gone.
+        let entered =
+            context.enter().or_else(|failure| if failure.is_context_gone() { context.enter() } else { Err(failure) });
+        match entered {
+            Ok(current) => Some(self.work(&current)),
+            Err(failure) if failure.is_deinitialized() => Some(Next::Ending),
+            Err(failure) if failure.is_context_gone() => {
+                self.context_is_gone(&context::gone(failure));
+                None
+            }
+            Err(failure) => {
+                self.refuse_new(failure);
+                Some(Next::Sleep(Some(LOOK)))
+            }
+        }
+    }
+
+    fn work(&mut self, current: &Current<'_>) -> Next {
+        for message in std::mem::take(&mut self.messages) {
+            match message {
+                Message::Copy(copy) => {
+                    assert!(!fault::hit(Point::PanicInStager), "a planted panic");
+                    self.start(copy, current);
+                }
+                Message::Trim => {
+                    self.shared.cache.trim(Some(current));
+                    self.shared.events.trim(current);
+                }
+            }
+        }
+        let (events, flag) = (self.shared.events.clone(), self.host_function);
+        self.own.iter_mut().for_each(|lane| lane.seal(current, &events, flag));
+        self.callers.iter_mut().for_each(|lane| lane.seal(current, &events, false));
+        let ended = self.collect(current);
+        // One at a time: copies that came meanwhile go first.
+        let pinned = self.shared.cache.serve(current);
+        if ended || pinned || !self.over.is_empty() {
+            return Next::Again;
+        }
+        match &self.own {
+            Some(own) if !own.is_empty() && !self.host_function => {
+                if own.wait() {
+                    Next::Again
+                } else {
+                    Next::Sleep(Some(PAUSE))
+                }
+            }
+            _ if self.is_idle() => Next::Sleep(None),
+            _ => Next::Sleep(Some(LOOK)),
+        }
+    }
+
+    /// Starts a copy on its stream.
+    fn start(&mut self, copy: Copy, current: &Current<'_>) {
+        // Nobody wants the bytes any more. Those that are on their way are waited for all the same.
+        let copy = if copy.owner().op.is_over() { copy.without_bytes(None) } else { copy };
+        if copy.buffer.is_none() {
+            return self.end(copy);
+        }
+        let (events, by_flag) = (self.shared.events.clone(), self.host_function && copy.stream.is_none());
+        let lane = match self.lane(copy.stream, current) {
+            Ok(lane) => lane,
+            Err(failure) => {
+                let error = Error::from(failure).context("making a stream for copies to the device");
+                return self.end(copy.without_bytes(Some(error)));
+            }
+        };
+        let started = match &copy.buffer {
+            None => Ok(()),
+            Some(buffer) => match copy.stream.map(|_| lane.stream().capture(current.driver())) {
+                Some(Ok(Capture::Yes)) => Err(pointer::captures()),
+                Some(Err(failure)) => Err(failure.into()),
+                Some(Ok(Capture::No)) | None => buffer.copy(current, lane.stream(), &copy.to).map_err(Error::from),
+            },
+        };
+        match started {
+            Ok(()) => lane.push(copy),
+            Err(error) => {
+                let what = format!("copying {} bytes to the device", copy.bytes());
+                return self.end(copy.without_bytes(Some(error.context(what))));
+            }
+        }
+        if lane.is_full() {
+            lane.seal(current, &events, by_flag);
+        }
+    }
+
+    /// Ends a copy of nothing, once those of its request that run are over.
+    fn end(&mut self, copy: Copy) {
+        let lane = match copy.stream {
+            _ if copy.placed.is_none() => None,
+            None => self.own.as_mut(),
+            Some(handle) => self.callers.iter_mut().find(|lane| lane.stream().handle() == handle),
+        };
+        let at_once = match lane {
+            Some(lane) => lane.push_end(copy),
+            None => Some(copy),
+        };
+        self.over.extend(at_once.map(|copy| (copy, false)));
+    }
+
+    fn lane(&mut self, stream: Option<usize>, current: &Current<'_>) -> std::result::Result<&mut Lane, Failure> {
+        let stager = self.shared.clone();
+        let told = || -> Arc<dyn Fn() + Send + Sync> {
+            // Weak: a driver in trouble calls nobody, and keeps what it was given.
+            let waker = Arc::downgrade(stager.inbox.waker());
+            Arc::new(move || {
+                if let Some(waker) = waker.upgrade() {
+                    waker.wake();
+                }
+            })
+        };
+        match stream {
+            None => match &mut self.own {
+                Some(own) => Ok(own),
+                empty => Ok(empty.insert(Lane::new(Stream::new(current)?, false, told()))),
+            },
+            Some(handle) => {
+                let known = self.callers.iter().position(|lane| lane.stream().handle() == handle);
+                let at = known.unwrap_or_else(|| {
+                    self.callers.push(Lane::new(Stream::of_caller(handle), true, told()));
+                    self.callers.len() - 1
+                });
+                Ok(&mut self.callers[at])
+            }
+        }
+    }
+
+    /// Takes the copies out that are over. Returns whether there were any.
+    fn collect(&mut self, current: &Current<'_>) -> bool {
+        let mut any = false;
+        for lane in self.own.iter_mut().chain(&mut self.callers) {
+            while let Head::Over(copies, failure) = lane.head(current) {
+                any = true;
+                for copy in copies {
+                    let len = copy.bytes() as u64;
+                    match failure {
+                        None => {
+                            stats::add(&self.shared.stats.bytes_staged, len);
+                            self.over.push((copy, true));
+                        }
+                        // The copies that its request had failed by themselves.
+                        Some(_) if copy.buffer.is_none() => self.over.push((copy, false)),
+                        Some(failure) => {
+                            let error =
+                                Error::from(failure).context(format_args!("after copying {len} bytes to the device"));
+                            self.over.push((copy.without_bytes(Some(error)), false));
+                        }
+                    }
+                }
+            }
+        }
+        self.callers.retain(|lane| !lane.is_empty());
+        any
+    }
+
+    /// The context cannot be entered now: what is new fails, what runs goes on.
+    fn refuse_new(&mut self, failure: Failure) {
+        for message in std::mem::take(&mut self.messages) {
+            if let Message::Copy(copy) = message {
+                let error = Error::from(failure).context("entering the CUDA context of the buffer");
+                self.end(copy.without_bytes(Some(error)));
+            }
+        }
+        self.shared.cache.fail_first(&Error::from(failure).context("entering the CUDA context of the buffer"));
+    }
+
+    /// Everything fails, now and later; nothing of it can be given back to the driver.
+    fn context_is_gone(&mut self, error: &Error) {
+        log::warn!(target: "raskio", "{}", error.message());
+        *self.shared.gone.lock() = Some(error.clone());
+        self.shared.cache.close(error);
+        self.messages.extend(self.shared.inbox.close());
+        let mut copies = Vec::new();
+        for lane in self.own.iter_mut().chain(&mut self.callers) {
+            copies.extend(lane.drain());
+        }
+        for message in self.messages.drain(..) {
+            if let Message::Copy(copy) = message {
+                copies.push(copy);
+            }
+        }
+        self.shared.events.abandon();
+        self.own = None;
+        self.callers.clear();
+        self.over.extend(copies.into_iter().map(|copy| (copy.without_bytes(Some(error.clone())), false)));
+        self.shared.cache.trim(None);
+    }
+
+    /// The end, with nothing left to do.
+    fn release_everything(&mut self) {
+        let shut_down = Error::new(ErrorKind::ShutDown, "the client was shut down");
+        self.shared.cache.close(&shut_down);
+        for message in self.shared.inbox.close() {
+            if let Message::Copy(copy) = message {
+                copy.without_bytes(Some(shut_down.clone())).end(false);
+            }
+        }
+        match self.shared.context.enter() {
+            Ok(current) => {
+                self.shared.cache.trim(Some(&current));
+                self.shared.events.trim(&current);
+                if let Some(own) = self.own.take() {
+                    if let Err(failure) = own.into_stream().destroy(&current) {
+                        log::error!(target: "raskio", "{}", Error::from(failure).message());
+                    }
+                }
+            }
+            Err(_) => {
+                self.shared.events.abandon();
+                self.shared.cache.trim(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Pinned host memory.
+
+use super::context::Current;
+use super::library::{Driver, Failure};
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::call_host;
+use crate::sys::mem;
+use std::ffi::c_void;
+use std::ptr;
+
+/// `CU_MEMHOSTREGISTER_PORTABLE`: pinned for every context, so that copies on a caller's stream may belong to another one.
+const PORTABLE: u32 = 1;
+/// From this size on the memory lies on whole huge pages, if the system has any to give.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// The host's own pool of pinned memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PinnedPool {
+    /// Gives so many bytes, or NULL.
+    pub alloc: unsafe extern "C" fn(user_data: *mut c_void, size: usize) -> *mut c_void,
+    /// Takes them back.
+    pub free: unsafe extern "C" fn(user_data: *mut c_void, memory: *mut c_void, size: usize),
+    /// Handed to both.
+    pub user_data: *mut c_void,
+}
+
+// SAFETY: the C contract: both functions may be called from RaskIO's threads with this user data.
+unsafe impl Send for PinnedPool {}
+// SAFETY: the same.
+unsafe impl Sync for PinnedPool {}
+
+impl PartialEq for PinnedPool {
+    fn eq(&self, other: &PinnedPool) -> bool {
+        let parts = |pool: &PinnedPool| (pool.alloc as usize, pool.free as usize, pool.user_data as usize);
+        parts(self) == parts(other)
+    }
+}
+impl Eq for PinnedPool {}
+
+/// Where pinned memory came from, and so where it goes.
+enum Source {
+    /// A mapping of our own, registered with the driver.
+    Mapped(&'static Driver),
+    /// The host's.
+    Host(PinnedPool),
+}
+
+/// Pinned memory. It must eventually be given to [`Pinned::release`]; dropping it leaks it.
+pub struct Pinned {
+    start: *mut u8,
+    size: usize,
+    source: Source,
+}
+
+// SAFETY: plain memory that this value alone refers to.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    /// Maps `size` bytes (whole pages), and pins them. Takes about a millisecond for 4 MiB.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY, CUDA.
+    pub fn map(current: &Current<'_>, size: usize) -> Result<Pinned> {
+        let start = mem::map_pages(size, if size >= HUGE_PAGE { HUGE_PAGE } else { 0 })?;
+        let driver = current.driver();
+        // SAFETY: just mapped, and nobody else's.
+        if let Err(failure) = unsafe { driver.cuMemHostRegister_v2(start.cast(), size, PORTABLE) } {
+            // SAFETY: mapped above, and nothing refers to it.
+            unsafe { mem::unmap_pages(start, size) };
+            return Err(Error::from(failure).context(format_args!("pinning {size} bytes of host memory")));
+        }
+        Ok(Pinned { start, size, source: Source::Mapped(driver) })
+    }
+
+    /// Takes `size` bytes from the host's pool.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY: it has none.
+    pub fn take(pool: PinnedPool, size: usize) -> Result<Pinned> {
+        // SAFETY: the C contract of the two functions.
+        let start = call_host(|| unsafe { (pool.alloc)(pool.user_data, size) }).unwrap_or(ptr::null_mut());
+        if start.is_null() {
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!("pinned_alloc, the host's pool of pinned memory, gave no {size} bytes"),
+            ));
+        }
+        Ok(Pinned { start: start.cast(), size, source: Source::Host(pool) })
+    }
+
+    /// Bytes that it holds.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Writes `bytes` at `at`; false, with nothing written, if they do not fit.
+    #[must_use]
+    pub fn write(&mut self, at: usize, bytes: &[u8]) -> bool {
+        if at > self.size || bytes.len() > self.size - at {
+            return false;
+        }
+        // SAFETY: `size` bytes are ours, `at + bytes.len()` is within them, and nobody's slice lies in them.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
+        true
+    }
+
+    /// Gives it back. `current`: the context in which it was made; `None`: that is gone, and the registration with it.
+    ///
+    /// # Errors
+    /// What the driver says. The memory is kept then: the device may still know it.
+    pub fn release(self, current: Option<&Current<'_>>) -> std::result::Result<(), Failure> {
+        match self.source {
+            Source::Host(pool) => {
+                // SAFETY: it came from this pool and nobody refers to it any more.
+                call_host(|| unsafe { (pool.free)(pool.user_data, self.start.cast(), self.size) });
+                return Ok(());
+            }
+            Source::Mapped(driver) => {
+                if current.is_some() {
+                    // SAFETY: registered by `map`, and no copy from it runs.
+                    unsafe { driver.cuMemHostUnregister(self.start.cast()) }?;
+                }
+            }
+        }
+        // SAFETY: mapped by `map`, no longer registered, and nothing refers to it.
+        unsafe { mem::unmap_pages(self.start, self.size) };
+        Ok(())
+    }
+}
