@@ -107,11 +107,13 @@ impl Local {
     }
 
     /// A request whose secret is there; one that must wait for it is put aside.
-    fn with_secret(&mut self, transfer: Transfer) -> Option<Transfer> {
-        let Some(secret) = transfer.object.endpoint().authority() else { return Some(transfer) };
+    fn with_secret(&mut self, mut transfer: Transfer) -> Option<Transfer> {
+        let Some(secret) = transfer.object.endpoint().authority().cloned() else { return Some(transfer) };
         match secret.enter(self.index, &self.granted) {
             Ok(authority::Entry::Go) => Some(transfer),
             Ok(authority::Entry::Wait) => {
+                // It may have been sent before, and refused.
+                transfer.pause();
                 self.parked.push((Awaits::Secret(secret.number()), transfer));
                 self.member().keeps_some.store(true, Ordering::Release);
                 None
