@@ -212,10 +212,10 @@ RASKIO_EXPORT void raskio_error_free(raskio_error *error) RASKIO_NOEXCEPT;
 
 /* ---- Secrets from the host ---------------------------------------------------------------------------------------- *
  *
- * A program that has credentials of its own hands them over by callbacks, which are set in the options of a client. They
- * run on a RaskIO thread that does no other work, one at a time, and may block; the requests that need the secret wait.
- * What they hand over is kept, shared by all objects of the client, and asked for again shortly before it expires, or
- * once when a server refuses it as expired. Inside them the calls that wait return WOULD_DEADLOCK. */
+ * A program that has credentials of its own hands them over by callbacks, which are set in the options of a client.
+ * They run on a RaskIO thread that does no other work, one at a time, and may block; the requests that need the
+ * secret wait. What they hand over is kept, shared by all objects of the client, and asked for again shortly before
+ * it expires, or once when a server refuses it as expired. Inside them the calls that wait return WOULD_DEADLOCK. */
 
 /** Credentials for S3, filled by a raskio_credentials_fn. */
 typedef struct raskio_credentials {
@@ -232,9 +232,9 @@ typedef struct raskio_credentials {
 } raskio_credentials;
 
 /**
- * Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it did. Any
- * other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The strings must stay
- * as they are until the next call, or until the client's last callback.
+ * Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it
+ * did. Any other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The
+ * strings must stay as they are until the next call, or until the client's last callback.
  */
 typedef int32_t (*raskio_credentials_fn)(void *user_data, raskio_credentials *out);
 
@@ -243,7 +243,8 @@ typedef struct raskio_bearer {
   /** Set by RaskIO: sizeof(raskio_bearer) as the library knows it. */
   size_t struct_size;
   /**
-   * Set by RaskIO: the origin that the token is for and will be sent to, "https://host:port". Valid during the call.
+   * Set by RaskIO: the origin that the token is for and will be sent to, "https://host:port". Valid during the
+   * call.
    */
   const char *origin;
   /** What stands behind "Authorization: Bearer ". UTF-8, NUL-ended, one word. */
@@ -634,8 +635,8 @@ typedef struct raskio_object_options {
   /** Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0. */
   uint64_t size;
   /**
-   * S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one is put
-   * right once, by what the service answers.
+   * S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
+   * is put right once, by what the service answers.
    */
   const char *region;
   /**
@@ -644,9 +645,9 @@ typedef struct raskio_object_options {
    */
   const char *endpoint_url;
   /**
-   * S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files, web
-   * identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that is opened
-   * with it is taken for S3.
+   * S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files,
+   * web identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that
+   * is opened with it is taken for S3.
    */
   const char *access_key_id;
   /** S3. */
@@ -680,13 +681,13 @@ typedef struct raskio_object_options {
   /** The password of that key. */
   const char *client_key_password;
   /**
-   * The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them. NULL: the
-   * environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
+   * The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them.
+   * NULL: the environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
    */
   const char *proxy;
   /**
-   * The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together with
-   * proxy, and for the object's own origin only.
+   * The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together
+   * with proxy, and for the object's own origin only.
    */
   const char *unix_socket;
 } raskio_object_options;
@@ -723,8 +724,8 @@ RASKIO_EXPORT uint32_t raskio_endpoint_infer(const char *url) RASKIO_NOEXCEPT;
  * object_out: receives the object, which must eventually be given to raskio_object_release.
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
  *
- * INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault. UNSUPPORTED: a kind of object or an option that
- * this version does not have. SHUT_DOWN, FORKED.
+ * INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault.
+ * UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED.
  */
 RASKIO_EXPORT raskio_status raskio_object_open(
     raskio_client *client, const char *url, const raskio_object_options *options, raskio_object **object_out,

@@ -34,7 +34,8 @@ pub const RASKIO_ENDPOINT_FILE: u32 = 6;
 pub const RASKIO_OBJECT_SIZE_KNOWN: u32 = 1;
 /// Flag: a local file that raskio_write may change. Not in this version.
 pub const RASKIO_OBJECT_WRITABLE: u32 = 2;
-/// Flag: the server's certificate is not verified. Everyone between can read and change everything; logged as a warning.
+/// Flag: the server's certificate is not verified. Everyone between can read and change everything; logged as a
+/// warning.
 pub const RASKIO_OBJECT_TLS_UNVERIFIED: u32 = 4;
 /// Flag: for s3://bucket/key, the bucket becomes part of the host name. The default at AWS, where its name allows it.
 pub const RASKIO_OBJECT_S3_VIRTUAL_HOST: u32 = 8;
@@ -58,15 +59,15 @@ pub struct raskio_object_options {
     pub flags: u32,
     /// Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0.
     pub size: u64,
-    /// S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one is put
-    /// right once, by what the service answers.
+    /// S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
+    /// is put right once, by what the service answers.
     pub region: *const c_char,
     /// S3: the URL of a compatible service, for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
     /// profile's, AWS itself.
     pub endpoint_url: *const c_char,
-    /// S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files, web
-    /// identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that is opened
-    /// with it is taken for S3.
+    /// S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files,
+    /// web identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that
+    /// is opened with it is taken for S3.
     pub access_key_id: *const c_char,
     /// S3.
     pub secret_access_key: *const c_char,
@@ -94,11 +95,11 @@ pub struct raskio_object_options {
     pub client_key: *const c_char,
     /// The password of that key.
     pub client_key_password: *const c_char,
-    /// The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them. NULL: the
-    /// environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
+    /// The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them.
+    /// NULL: the environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
     pub proxy: *const c_char,
-    /// The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together with
-    /// proxy, and for the object's own origin only.
+    /// The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together
+    /// with proxy, and for the object's own origin only.
     pub unix_socket: *const c_char,
 }
 
@@ -149,8 +150,8 @@ pub unsafe extern "C" fn raskio_endpoint_infer(url: *const c_char) -> u32 {
 /// object_out: receives the object, which must eventually be given to raskio_object_release.
 /// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
 ///
-/// INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault. UNSUPPORTED: a kind of object or an option that
-/// this version does not have. SHUT_DOWN, FORKED.
+/// INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault.
+/// UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_object_open(
     client: *mut raskio_client,

@@ -1,9 +1,9 @@
 //! Secrets from the host
 //!
-//! A program that has credentials of its own hands them over by callbacks, which are set in the options of a client. They
-//! run on a RaskIO thread that does no other work, one at a time, and may block; the requests that need the secret wait.
-//! What they hand over is kept, shared by all objects of the client, and asked for again shortly before it expires, or
-//! once when a server refuses it as expired. Inside them the calls that wait return WOULD_DEADLOCK.
+//! A program that has credentials of its own hands them over by callbacks, which are set in the options of a client.
+//! They run on a RaskIO thread that does no other work, one at a time, and may block; the requests that need the
+//! secret wait. What they hand over is kept, shared by all objects of the client, and asked for again shortly before
+//! it expires, or once when a server refuses it as expired. Inside them the calls that wait return WOULD_DEADLOCK.
 
 use super::text;
 use crate::credentials::chain::keys;
@@ -29,9 +29,9 @@ pub struct raskio_credentials {
     pub expires_unix_s: i64,
 }
 
-/// Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it did. Any
-/// other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The strings must stay
-/// as they are until the next call, or until the client's last callback.
+/// Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it
+/// did. Any other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The
+/// strings must stay as they are until the next call, or until the client's last callback.
 pub type raskio_credentials_fn =
     Option<unsafe extern "C" fn(user_data: *mut c_void, out: *mut raskio_credentials) -> i32>;
 
@@ -41,7 +41,8 @@ pub type raskio_credentials_fn =
 pub struct raskio_bearer {
     /// Set by RaskIO: sizeof(raskio_bearer) as the library knows it.
     pub struct_size: usize,
-    /// Set by RaskIO: the origin that the token is for and will be sent to, "https://host:port". Valid during the call.
+    /// Set by RaskIO: the origin that the token is for and will be sent to, "https://host:port". Valid during the
+    /// call.
     pub origin: *const c_char,
     /// What stands behind "Authorization: Bearer ". UTF-8, NUL-ended, one word.
     pub token: *const c_char,
