@@ -198,7 +198,7 @@ int main(void) {
   raskio_error *error = NULL;
   client = new_client(RASKIO_BACKEND_MULTI_POLL);
   REQUIRE_OK(raskio_object_open(client, "http://127.0.0.1:9/x", NULL, &object, &error), error);
-  sizes(with_client_options, 144, sizeof(raskio_client_options), "raskio_client_options");
+  sizes(with_client_options, 152, sizeof(raskio_client_options), "raskio_client_options");
   sizes(with_object_options, 96, sizeof(raskio_object_options), "raskio_object_options");
   sizes(with_read_options, sizeof(raskio_read_options), sizeof(raskio_read_options), "raskio_read_options");
   client_fields();
