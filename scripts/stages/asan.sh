@@ -3,15 +3,15 @@
 # their heap is watched (every block, and what they copy with memcpy and the like), their plain loads and stores are not.
 . "$(dirname "$0")/../sanitizer.sh"
 need_runtime asan
+# The simulated driver is a library that the tests load, and an instrumented one does not load.
+sh scripts/cargo.sh build --quiet --locked -p raskio-simcuda
+export RASKIO_SIMCUDA=$target/debug/libsimcuda.so
 reuse_libraries
 instrument asan -Zsanitizer=address -Cforce-frame-pointers=yes --cfg 'raskio_sanitizer="address"'
 export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allow_addr2line=1
 # Whatever runs in threads, calls back, fails or ends; not what reads the header, the log or the ABI.
 tests=(callbacks cancel cases connections cuda_buffers cuda_events cuda_failures cuda_lifecycle cuda_memory cuda_reads
   error_replies faults limits name_lookup protocol ranges redirects resume retry secrets shutdown stat threads time_limits)
-# The simulated driver is a library that the tests load, and an instrumented one does not load.
-sh scripts/cargo.sh build --quiet --locked -p raskio-simcuda
-export RASKIO_SIMCUDA=$target/debug/libsimcuda.so
 with() { printf -- '--test %s ' "$@"; }
 cargo_sanitized test --features fault-injection --lib $(with planted fork "${tests[@]}") --no-run
 
