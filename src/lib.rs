@@ -20,7 +20,9 @@
 //! | [`plan`] | bounds, and how a read is cut into requests | nothing |
 //! | [`limit`] | the request limiter: one budget, permits handed on in order, as many as bring bytes; new connections a few at a time | nothing |
 //! | [`retry`] | whether and when to try again; clock and chance are arguments | nothing |
-//! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url` |
+//! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url`, small files |
+//! | [`credentials`] | secrets that expire: where they come from, renewed on threads of their own | `sys::curl::ask`, the environment, small files |
+//! | [`clock`] | dates as AWS writes them | nothing |
 //! | [`transport`] | moves bytes; a kind is a file and a row in `transport::KINDS` | `sys::curl`, `sys::event` |
 //! | [`transport::reactor`] | the loop that both transports share: one thread, one multi handle, attempts, timers, names | libcurl through `sys::curl` |
 //! | [`staging`] | where received bytes go; a kind is a file and a row in `staging::KINDS` | `sys::mem` |
@@ -35,8 +37,8 @@
 //! | [`sys`] | the only code that names curl_sys, libc and raw memory; faults on demand for tests | the system |
 //!
 //! A request's way: `ffi::read` makes the one unsafe promise about a buffer; `object` plans; `client` counts the operation
-//! in and hands the whole batch to its transport; a reactor admits (a permit, and a name that is known), attempts, judges,
-//! tries again or ends; `staging` commits; the last request completes the operation.
+//! in and hands the whole batch to its transport; a reactor admits (a secret that is there, a permit, a name that is
+//! known), attempts, judges, tries again or ends; `staging` commits; the last request completes the operation.
 //!
 //! With a device buffer: `ffi::read` asks the driver where it is, on the caller's thread; admission first takes a pinned buffer, then
 //! a permit; at the end of the network phase the permit goes back, and the buffer to the context's stager, the only thread that
@@ -45,7 +47,9 @@
 
 pub mod callbacks;
 pub mod client;
+pub mod clock;
 pub mod config;
+pub mod credentials;
 pub mod endpoint;
 pub mod error;
 mod exit;

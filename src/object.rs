@@ -1,6 +1,7 @@
 //! One URL or file, and what is known about it.
 
 use crate::client::Client;
+use crate::credentials::Secret;
 use crate::endpoint::{self, Endpoint, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{self, Completion, OpResult, Operation};
@@ -12,17 +13,56 @@ use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How to open an object.
+/// How to open an object. `None` and empty are the defaults.
 #[derive(Clone, Default)]
 pub struct ObjectOptions {
     /// Explicit kind; `None`: inferred from the URL. The numbers are the C API's `RASKIO_ENDPOINT_*`.
     pub endpoint: Option<u32>,
+    /// Kinds that may be inferred, `1 << RASKIO_ENDPOINT_*` each; 0: all.
+    pub allowed_endpoints: u32,
     /// The size, if the caller knows it.
     pub size: Option<u64>,
     /// `Name: value`, sent to the object's own origin only.
     pub headers: Vec<String>,
+    /// S3: the region, before environment, profile and host name.
+    pub region: Option<String>,
+    /// S3: a compatible service.
+    pub endpoint_url: Option<String>,
+    /// S3: where the bucket's name goes; `None`: into the host at AWS, into the path at other services.
+    pub virtual_host: Option<bool>,
+    /// S3.
+    pub access_key_id: Option<String>,
+    /// S3.
+    pub secret_access_key: Option<Secret>,
+    /// S3: with the two above. WebHDFS: the delegation token.
+    pub session_token: Option<Secret>,
+    /// WebHDFS.
+    pub user_name: Option<String>,
+    /// HTTP: goes into `Authorization`, to the object's own origin only.
+    pub bearer_token: Option<Secret>,
+    /// HTTP: the client's bearer callback is asked for the token.
+    pub bearer_from_host: bool,
     /// A file of CA certificates in PEM form.
     pub ca_file: Option<String>,
+    /// The server's certificate is not verified.
+    pub tls_unverified: bool,
+    /// A client certificate in PEM form.
+    pub client_certificate: Option<String>,
+    /// Its key, if the certificate's file does not hold it.
+    pub client_key: Option<String>,
+    /// Of the key.
+    pub client_key_password: Option<Secret>,
+    /// Instead of the environment's; empty: none.
+    pub proxy: Option<String>,
+    /// Instead of host and port.
+    pub unix_socket: Option<String>,
+}
+
+impl ObjectOptions {
+    /// Whether this kind may be inferred.
+    pub fn allows(&self, kind: u32) -> bool {
+        self.allowed_endpoints == 0 || 1u32.checked_shl(kind).is_some_and(|bit| self.allowed_endpoints & bit != 0)
+    }
 }
 
 /// What stat, or any read, has learned.
@@ -75,7 +115,7 @@ impl ObjectCore {
     pub fn target(&self) -> (Arc<Target>, bool) {
         match &self.known.lock().moved_to {
             Some(target) => (target.clone(), true),
-            None => (self.endpoint.target().clone(), false),
+            None => (self.endpoint.target(), false),
         }
     }
 

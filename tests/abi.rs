@@ -173,7 +173,7 @@ fn what_a_later_version_brings_says_so_and_calls_nobody() {
         assert!(message(error).contains("raskio_write is not supported in this version"));
         assert_eq!(raskio_object_drop_cache(object, &mut error), RASKIO_ERR_UNSUPPORTED);
         assert!(message(error).contains("raskio_object_drop_cache is not supported in this version"));
-        for url in [c"s3://bucket/key", c"/etc/hostname", c"file:///etc/hostname"] {
+        for url in [c"gs://bucket/key", c"/etc/hostname", c"file:///etc/hostname"] {
             let mut none = null_mut();
             let status = raskio_object_open(client, url.as_ptr(), null(), &mut none, &mut error);
             let text = message(error);

@@ -3,17 +3,23 @@
 
 mod support;
 
+use raskio::client::Client;
+use raskio::credentials::Secret;
 use raskio::endpoint::{KINDS, Kind};
 use raskio::error::ErrorKind;
-use raskio::object::ReadOptions;
-use raskio_testserver::{Object, Reply, Server, get, head};
+use raskio::object::{Object as Opened, ObjectOptions, ReadOptions};
+use raskio_testserver::webhdfs::Node;
+use raskio_testserver::{Object, Reply, RequestInfo, S3Account, Server, WebHdfs, any};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use support::{TestClient, for_both_backends, read, start, stat, try_start};
 
 const SIZE: u64 = 10_000;
 
 /// One kind's storage, with the same contents behind all of them.
 struct Fixture {
-    server: Server,
+    server: Storage,
+    options: ObjectOptions,
     /// The object with [`SIZE`] bytes of the pattern.
     object: String,
     /// One of no bytes.
@@ -24,17 +30,96 @@ struct Fixture {
     forbidden: String,
 }
 
+enum Storage {
+    Plain(Server),
+    Hdfs(WebHdfs),
+}
+
+impl Fixture {
+    fn open(&self, client: &Arc<Client>, url: &str) -> Arc<Opened> {
+        client.open(url, self.options.clone()).expect("an object")
+    }
+
+    /// The first request of its kind for the object is answered with 503: of its method, range and operation.
+    fn is_busy_once(&self) {
+        match &self.server {
+            Storage::Plain(server) => {
+                let path = self.object.split('?').next().and_then(|url| url.rsplit_once('/')).expect("a path").1;
+                for prefix in ["", "/bucket"] {
+                    let path = format!("{prefix}/{path}");
+                    let seen = Mutex::new(HashSet::new());
+                    server.on(path.as_str(), move |request: &RequestInfo| {
+                        let kind = (request.method.clone(), request.range_text().map(str::to_owned));
+                        seen.lock().unwrap().insert(kind).then(|| Reply::status(503))
+                    });
+                }
+            }
+            Storage::Hdfs(hdfs) => {
+                let seen = Mutex::new(HashSet::new());
+                hdfs.name_node.on(any(), move |request: &RequestInfo| {
+                    seen.lock().unwrap().insert(request.query_value("op")).then(|| Reply::status(503))
+                });
+            }
+        }
+    }
+}
+
+/// `of`: the object's URL by its name.
+fn plain(options: ObjectOptions, server: Server, of: impl Fn(&Server, &str) -> String) -> Fixture {
+    for prefix in ["", "/bucket"] {
+        server.put(&format!("{prefix}/object"), Object::pattern(SIZE));
+        server.put(&format!("{prefix}/empty"), Object::pattern(0));
+        server.script(format!("{prefix}/forbidden").as_str(), [Reply::status(403)]);
+    }
+    let url = |name: &str| of(&server, name);
+    let (object, empty, missing, forbidden) = (url("object"), url("empty"), url("missing"), url("forbidden"));
+    Fixture { object, empty, missing, forbidden, options, server: Storage::Plain(server) }
+}
+
 fn fixture(kind: &Kind) -> Fixture {
     let server = Server::start();
+    let endpoint = Some(kind.number);
     match kind.name {
-        "HTTP" => {
-            server.put("/object", Object::pattern(SIZE));
-            server.put("/empty", Object::pattern(0));
-            server.script("/forbidden", [Reply::status(403)]);
-            let url = |path| server.url(path);
-            let (object, empty, missing, forbidden) =
-                (url("/object"), url("/empty"), url("/missing"), url("/forbidden"));
-            Fixture { object, empty, missing, forbidden, server }
+        "HTTP" => plain(ObjectOptions::default(), server, |server, name| server.url(&format!("/{name}"))),
+        "S3" => {
+            let options = ObjectOptions {
+                endpoint_url: Some(server.url("")),
+                region: Some("eu-west-1".into()),
+                access_key_id: Some("MINIO1".into()),
+                secret_access_key: Some(Secret::new("key")),
+                session_token: Some(Secret::new("token")),
+                ..ObjectOptions::default()
+            };
+            let fixture = plain(options, server, |_, name| format!("s3://bucket/{name}"));
+            let Storage::Plain(server) = &fixture.server else { unreachable!() };
+            let account = S3Account::new("MINIO1", "key", "eu-west-1").token("token");
+            server.on(any(), move |request: &_| account.refusal(request));
+            fixture
+        }
+        "S3_PUBLIC" => {
+            let options = ObjectOptions { endpoint, endpoint_url: Some(server.url("")), ..ObjectOptions::default() };
+            plain(options, server, |_, name| format!("s3://bucket/{name}"))
+        }
+        "S3_PRESIGNED" => {
+            server.on(any(), |request: &RequestInfo| {
+                let signed =
+                    request.method == "GET" && request.query_value("X-Amz-Signature").as_deref() == Some("a/b");
+                (!signed).then(|| Reply::status(403))
+            });
+            let url = |server: &Server, name: &str| {
+                server.url(&format!("/{name}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=a%2Fb"))
+            };
+            plain(ObjectOptions::default(), server, url)
+        }
+        "WEBHDFS" => {
+            let hdfs = WebHdfs::start();
+            hdfs.put("/object", Node::File(SIZE));
+            hdfs.put("/empty", Node::File(0));
+            hdfs.put("/forbidden", Node::Forbidden);
+            let url = |name: &str| hdfs.url(&format!("/{name}"));
+            let (object, empty, missing, forbidden) = (url("object"), url("empty"), url("missing"), url("forbidden"));
+            let options = ObjectOptions::default();
+            Fixture { object, empty, missing, forbidden, options, server: Storage::Hdfs(hdfs) }
         }
         name => panic!("the endpoint kind {name} has no fixture: add one, and this suite tests it"),
     }
@@ -45,7 +130,7 @@ fn each(test: impl Fn(&Fixture, &TestClient) + Sync) {
         for_both_backends(|backend| {
             let fixture = fixture(kind);
             let client = TestClient::with(backend, |options| options.task_size = Some(3000));
-            assert_eq!(client.open(&fixture.object).info().endpoint, kind.number);
+            assert_eq!(fixture.open(&client, &fixture.object).info().endpoint, kind.number);
             test(&fixture, &client);
         });
     }
@@ -54,7 +139,7 @@ fn each(test: impl Fn(&Fixture, &TestClient) + Sync) {
 #[test]
 fn stat_tells_the_size_and_reads_keep_to_it() {
     each(|fixture, client| {
-        let object = client.open(&fixture.object);
+        let object = fixture.open(client, &fixture.object);
         assert_eq!(object.size(), None, "opening asks nobody");
         assert_eq!(stat(&object).unwrap(), SIZE);
         read(&object, 0, SIZE as usize);
@@ -69,18 +154,20 @@ fn stat_tells_the_size_and_reads_keep_to_it() {
 #[test]
 fn any_range_can_be_read_without_a_stat() {
     each(|fixture, client| {
-        let object = client.open(&fixture.object);
+        let object = fixture.open(client, &fixture.object);
         for (offset, len) in [(0, 1), (1, 2999), (2999, 2), (0, 3000), (1, 9999), (0, 10_000)] {
             read(&object, offset, len);
         }
-        assert_eq!(object.size(), Some(SIZE), "a read learns the size");
+        // WebHDFS sends bytes, and says nothing about the file.
+        let learns = !matches!(fixture.server, Storage::Hdfs(_));
+        assert_eq!(object.size(), learns.then_some(SIZE), "a read learns the size");
     });
 }
 
 #[test]
 fn nothing_can_be_read_of_an_empty_object() {
     each(|fixture, client| {
-        let object = client.open(&fixture.empty);
+        let object = fixture.open(client, &fixture.empty);
         assert_eq!(stat(&object).unwrap(), 0);
         assert_eq!(start(&object, 0, 0).succeeds().bytes, 0);
     });
@@ -90,7 +177,7 @@ fn nothing_can_be_read_of_an_empty_object() {
 fn a_range_beyond_the_end_is_an_error_where_the_size_is_unknown() {
     each(|fixture, client| {
         for (offset, len) in [(SIZE, 10), (SIZE - 5, 10)] {
-            start(&client.open(&fixture.object), offset, len).fails(ErrorKind::Range, &[]);
+            start(&fixture.open(client, &fixture.object), offset, len).fails(ErrorKind::Range, &[]);
         }
     });
 }
@@ -100,7 +187,7 @@ fn what_is_missing_or_forbidden_says_so_and_names_the_object() {
     each(|fixture, client| {
         for (url, kind) in [(&fixture.missing, ErrorKind::NotFound), (&fixture.forbidden, ErrorKind::PermissionDenied)]
         {
-            let object = client.open(url);
+            let object = fixture.open(client, url);
             start(&object, 0, 10).fails(kind, &[object.name()]);
             assert_eq!(stat(&object).unwrap_err().kind(), kind);
         }
@@ -110,10 +197,8 @@ fn what_is_missing_or_forbidden_says_so_and_names_the_object() {
 #[test]
 fn a_server_that_is_busy_is_asked_again() {
     each(|fixture, client| {
-        let path = fixture.object.rsplit_once('/').map(|(_, name)| format!("/{name}")).unwrap();
-        fixture.server.script(get(&path), [Reply::status(503), Reply::object()]);
-        fixture.server.script(head(&path), [Reply::status(503), Reply::object()]);
-        let object = client.open(&fixture.object);
+        fixture.is_busy_once();
+        let object = fixture.open(client, &fixture.object);
         assert_eq!(stat(&object).unwrap(), SIZE);
         read(&object, 100, 100);
         assert_eq!(client.stats().requests_retried, 2);

@@ -5,6 +5,9 @@ mod support;
 
 use raskio::callbacks::Callbacks;
 use raskio::config::Backend;
+use raskio::credentials::authority::{self, Authority, Granted, Provide, Renewals};
+use raskio::credentials::{Grant, Held, Secret};
+use raskio::endpoint::site::Site;
 use raskio::endpoint::{self, Origin};
 use raskio::error::{Error, ErrorKind};
 use raskio::limit::{RequestLimiter, Wake};
@@ -173,7 +176,8 @@ impl Tell for Told {
 fn a_name_is_looked_up_by_one_thread_and_known_to_all() {
     let _watchdog = Watchdog::start();
     for round in 0..ROUNDS {
-        let endpoint = endpoint::open(&format!("http://host-{round}/x"), &ObjectOptions::default()).unwrap();
+        let endpoint =
+            endpoint::open(&Site::of_process(), &format!("http://host-{round}/x"), &ObjectOptions::default()).unwrap();
         let (names, told) = (Arc::<Names>::default(), Arc::<Told>::default());
         let first = Arc::new(AtomicUsize::new(0));
         let (counted, heard) = (first.clone(), told.clone());
@@ -195,6 +199,45 @@ fn a_name_is_looked_up_by_one_thread_and_known_to_all() {
         assert_eq!(first.load(SeqCst), expected, "threads that looked the name up");
         assert!(told.0.load(SeqCst) <= 2 * THREADS);
     }
+}
+
+/// Gives a new secret each time.
+struct Host(AtomicUsize);
+impl Provide for Host {
+    fn fetch(&self, _: &dyn Fn() -> bool) -> Result<Grant, Error> {
+        let n = self.0.fetch_add(1, SeqCst);
+        Ok(Grant { held: Held::Bearer(Secret::new(n.to_string())), expires: None })
+    }
+}
+impl Granted for Told {
+    fn granted(&self, _: usize, _: usize, failure: Option<&Error>) {
+        assert!(failure.is_none());
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_secret_that_is_refused_is_asked_for_by_one_thread_and_seen_by_all() {
+    let _watchdog = Watchdog::start();
+    let renewals = Arc::<Renewals>::default();
+    let authority = Authority::new(Box::new(Host(AtomicUsize::new(0))), renewals);
+    let told: Arc<dyn Granted> = Arc::<Told>::default();
+    let shared = authority.clone();
+    together(move |index| {
+        for round in 0..ROUNDS {
+            while shared.enter(index, &told).unwrap() == authority::Entry::Wait {
+                std::thread::yield_now();
+            }
+            let (grant, version) = shared.current().expect("a secret");
+            // Each version has its own.
+            assert_eq!(grant.held, Held::Bearer(Secret::new((version - 1).to_string())));
+            if round % 5 == index {
+                shared.refused(version);
+            }
+        }
+    });
+    let (_, version) = authority.current().unwrap();
+    assert!((1..=(THREADS * ROUNDS) as u64).contains(&version), "{version}");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 mod support;
 
+use raskio::credentials::Secret;
 use raskio::error::Error;
 use raskio::object::{ObjectOptions, ReadOptions};
-use raskio_testserver::{BlackHole, Object, Reply, Server, any, head};
+use raskio_testserver::{BlackHole, Object, Reply, RequestInfo, Server, any, head};
 use std::sync::Mutex;
 use support::{TestClient, config, for_both_backends, start, stat, try_start};
 
@@ -39,6 +40,60 @@ fn secret_url(server: &Server, path: &str) -> String {
 fn options() -> ObjectOptions {
     let headers = ["Authorization: Bearer s3cr3t-bearer", "X-Api-Key: s3cr3t-key", "Cookie: a=s3cr3t-cookie"];
     ObjectOptions { headers: headers.map(Into::into).into(), ..ObjectOptions::default() }
+}
+
+/// Keys, tokens and passwords of each kind of endpoint, before a server that repeats whatever it was sent.
+fn every_kind_of_secret(client: &TestClient, server: &Server) {
+    let echo = |status| {
+        move |request: &RequestInfo| {
+            let sent = String::from_utf8_lossy(&request.raw_head).into_owned();
+            let xml = format!("<Error><Code>ExpiredToken</Code><Message>{sent}</Message></Error>");
+            let json = format!("{{\"RemoteException\":{{\"exception\":\"E\",\"message\":{:?}}}}}", request.target);
+            let body = if request.path().starts_with("/webhdfs") { json } else { xml };
+            Some(Reply::status(status).body(body))
+        }
+    };
+    let secret = |text: &str| Some(Secret::new(text));
+    let keys = || ObjectOptions {
+        access_key_id: Some("S3CR3T-ID".into()),
+        secret_access_key: secret("s3cr3t-signing-key"),
+        session_token: secret("s3cr3t-session/token="),
+        endpoint_url: Some(server.url("")),
+        ..ObjectOptions::default()
+    };
+    let proxy = server.url("").replace("http://", "http://puser:s3cr3t-proxy@");
+    for (url, options, sent) in [
+        ("s3://b/data".to_owned(), keys(), "s3cr3t-session/token="),
+        (
+            server.url("/webhdfs/v1/data?delegation=s3cr3t-delegation"),
+            ObjectOptions { user_name: Some("s3cr3t-user".into()), ..ObjectOptions::default() },
+            "s3cr3t-delegation",
+        ),
+        (
+            server.url("/data"),
+            ObjectOptions { bearer_token: secret("s3cr3t-bearer-token"), ..ObjectOptions::default() },
+            "s3cr3t-bearer-token",
+        ),
+        (
+            "http://no-such-host.invalid/data?X-Amz-Signature=s3cr3t-presigned".to_owned(),
+            ObjectOptions { proxy: Some(proxy), ..ObjectOptions::default() },
+            "s3cr3t-presigned",
+        ),
+    ] {
+        for status in [400, 403] {
+            server.clear_scripts();
+            server.on(any(), echo(status));
+            let object = client.0.open(&url, options.clone()).expect("an object");
+            assert_clean("a name", object.name());
+            clean(start(&object, 0, 10).wait().error());
+            clean(&stat(&object).unwrap_err());
+        }
+        let last = server.log().last().unwrap().clone();
+        let head = String::from_utf8_lossy(&last.raw_head).into_owned();
+        assert!(head.contains(sent), "{sent} did not arrive: {head}");
+        assert_clean("options as Debug writes them", &format!("{:?}", options.session_token));
+    }
+    server.clear_scripts();
 }
 
 #[test]
@@ -148,6 +203,7 @@ fn no_secret_is_in_an_error_a_log_line_or_a_name() {
             let options = ObjectOptions { headers: vec![header.into()], ..ObjectOptions::default() };
             clean(&client.0.open(&server.url("/data"), options).err().expect("a refusal"));
         }
+        every_kind_of_secret(&client, &other);
     });
     raskio::log::set_hook(None, log::LevelFilter::Off).unwrap();
     let lines = LINES.lock().unwrap();
@@ -159,6 +215,8 @@ fn no_secret_is_in_an_error_a_log_line_or_a_name() {
         "X-Api-Key: ...",
         "HTTP/1.1 206",
         "Issue another request to this URL: 'http://127.0.0.1:",
+        "x-amz-security-token: ...",
+        "Proxy-Authorization: ...",
         "WARN",
     ] {
         assert!(lines.iter().any(|line| line.contains(words)), "{words:?} is in none of {} lines", lines.len());

@@ -3,6 +3,7 @@
 mod support;
 
 use raskio::error::ErrorKind;
+use raskio::object::ObjectOptions;
 use raskio_testserver::{Object, Reply, Server, get, head};
 use support::{TestClient, child, for_both_backends, read, stat};
 
@@ -33,9 +34,15 @@ fn a_presigned_url_that_refuses_head_is_measured_by_its_first_byte() {
         let object = client.open(&server.url("/data?X-Amz-Signature=abc%2Fdef&X-Amz-Expires=60"));
         assert_eq!(stat(&object).unwrap(), 4096);
         let log = server.log();
+        assert_eq!((server.heads(), server.gets()), (0, 1), "what is signed for GET is asked for by GET");
+        assert_eq!(log[0].range_text(), Some("0-0"));
+        assert_eq!(log[0].target, "/data?X-Amz-Signature=abc%2Fdef&X-Amz-Expires=60");
+        // Opened as HTTP, it is found out.
+        server.reset_counts();
+        let options = ObjectOptions { endpoint: Some(1), ..ObjectOptions::default() };
+        let url = server.url("/data?X-Amz-Signature=abc%2Fdef&X-Amz-Expires=60");
+        assert_eq!(stat(&client.0.open(&url, options).unwrap()).unwrap(), 4096);
         assert_eq!((server.heads(), server.gets()), (1, 1));
-        assert_eq!(log[1].range_text(), Some("0-0"));
-        assert_eq!(log[1].target, "/data?X-Amz-Signature=abc%2Fdef&X-Amz-Expires=60");
     });
 }
 

@@ -13,7 +13,7 @@ int main(void) {
   AT(raskio_credentials, session_token, 24);
   AT(raskio_credentials, expires_unix_s, 32);
 
-  SIZE(raskio_client_options, 152);
+  SIZE(raskio_client_options, 160);
   AT(raskio_client_options, struct_size, 0);
   AT(raskio_client_options, backend, 8);
   AT(raskio_client_options, reactor_dispatch, 12);
@@ -41,6 +41,13 @@ int main(void) {
   AT(raskio_client_options, user_data, 136);
   AT(raskio_client_options, max_free_events, 144);
   AT(raskio_client_options, reserved0, 148);
+  AT(raskio_client_options, bearer, 152);
+
+  SIZE(raskio_bearer, 32);
+  AT(raskio_bearer, struct_size, 0);
+  AT(raskio_bearer, origin, 8);
+  AT(raskio_bearer, token, 16);
+  AT(raskio_bearer, expires_unix_s, 24);
 
   SIZE(raskio_stats, 176);
   AT(raskio_stats, struct_size, 0);
@@ -92,7 +99,7 @@ int main(void) {
   AT(raskio_result, item_count, 48);
   AT(raskio_result, item_size, 56);
 
-  SIZE(raskio_object_options, 96);
+  SIZE(raskio_object_options, 152);
   AT(raskio_object_options, struct_size, 0);
   AT(raskio_object_options, endpoint, 8);
   AT(raskio_object_options, flags, 12);
@@ -106,6 +113,14 @@ int main(void) {
   AT(raskio_object_options, ca_file, 72);
   AT(raskio_object_options, headers, 80);
   AT(raskio_object_options, header_count, 88);
+  AT(raskio_object_options, allowed_endpoints, 96);
+  AT(raskio_object_options, reserved0, 100);
+  AT(raskio_object_options, bearer_token, 104);
+  AT(raskio_object_options, client_certificate, 112);
+  AT(raskio_object_options, client_key, 120);
+  AT(raskio_object_options, client_key_password, 128);
+  AT(raskio_object_options, proxy, 136);
+  AT(raskio_object_options, unix_socket, 144);
 
   SIZE(raskio_object_info, 32);
   AT(raskio_object_info, struct_size, 0);

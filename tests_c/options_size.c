@@ -30,20 +30,22 @@ static raskio_status with_read_options(const void *options, raskio_error **error
 
 typedef raskio_status (*use_fn)(const void *, raskio_error **);
 
-static void sizes(use_fn use, size_t size, const char *name) {
+static void sizes(use_fn use, size_t first, size_t size, const char *name) {
   union {
     size_t struct_size;
     unsigned char bytes[1024];
     void *align;
   } options;
   raskio_error *error = NULL;
-  const size_t refused[] = {0, sizeof(size_t), size - 8, size - 1, (size_t)-1};
+  const size_t refused[] = {0, sizeof(size_t), first - 8, first - 1, (size_t)-1};
 
   memset(&options, 0, sizeof options);
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     options.struct_size = refused[i];
     CHECK_ERROR(use(&options, &error), RASKIO_ERR_INVALID_ARGUMENT, error, name);
   }
+  options.struct_size = first; /* of a program that is older than some fields */
+  CHECK_ERROR(use(&options, &error), RASKIO_OK, error, NULL);
   options.struct_size = size;
   CHECK_ERROR(use(&options, &error), RASKIO_OK, error, NULL);
   options.struct_size = size + 40;
@@ -70,6 +72,11 @@ static void no_free(void *user_data, void *memory, size_t size) {
   (void)size;
 }
 static int32_t no_credentials(void *user_data, raskio_credentials *out) {
+  (void)user_data;
+  (void)out;
+  return 1;
+}
+static int32_t no_bearer(void *user_data, raskio_bearer *out) {
   (void)user_data;
   (void)out;
   return 1;
@@ -102,7 +109,8 @@ static void client_fields(void) {
   E((options.pinned_alloc = no_alloc, options.pinned_free = no_free), RASKIO_OK, NULL);
   E(options.pinned_alloc = no_alloc, RASKIO_ERR_INVALID_ARGUMENT, "pinned_free");
   E(options.pinned_free = no_free, RASKIO_ERR_INVALID_ARGUMENT, "pinned_alloc");
-  E(options.credentials = no_credentials, RASKIO_ERR_UNSUPPORTED, "credentials");
+  E(options.credentials = no_credentials, RASKIO_OK, NULL);
+  E(options.bearer = no_bearer, RASKIO_OK, NULL);
   E(options.num_reactors = UINT32_MAX, RASKIO_ERR_INVALID_ARGUMENT, "num_reactors");
   E(options.retry_status_count = 1, RASKIO_ERR_INVALID_ARGUMENT, "retry_status");
   E((options.retry_status = statuses, options.retry_status_count = 2), RASKIO_OK, NULL);
@@ -125,20 +133,38 @@ static void object_fields(void) {
 #define E(change, expected, text) EXPECT(with_object_options, plain, change, expected, text)
   E(options.endpoint = RASKIO_ENDPOINT_HTTP, RASKIO_OK, NULL);
   E(options.endpoint = 7, RASKIO_ERR_INVALID_ARGUMENT, "endpoint is 7");
-  E(options.endpoint = RASKIO_ENDPOINT_S3, RASKIO_ERR_UNSUPPORTED, "S3");
-  E(options.endpoint = RASKIO_ENDPOINT_WEBHDFS, RASKIO_ERR_UNSUPPORTED, "WEBHDFS");
+  E(options.endpoint = RASKIO_ENDPOINT_S3_PUBLIC, RASKIO_OK, NULL);
+  E(options.endpoint = RASKIO_ENDPOINT_S3_PRESIGNED, RASKIO_OK, NULL);
+  E(options.endpoint = RASKIO_ENDPOINT_WEBHDFS, RASKIO_ERR_INVALID_ARGUMENT, "/webhdfs/v1/");
   E(options.endpoint = RASKIO_ENDPOINT_FILE, RASKIO_ERR_UNSUPPORTED, "FILE");
-  E(options.flags = 4, RASKIO_ERR_UNSUPPORTED, "0x4");
+  E(options.flags = 64, RASKIO_ERR_UNSUPPORTED, "0x40");
+  E(options.flags = RASKIO_OBJECT_S3_VIRTUAL_HOST | RASKIO_OBJECT_S3_PATH_STYLE, RASKIO_ERR_INVALID_ARGUMENT, "S3_PATH_STYLE");
+  E(options.flags = RASKIO_OBJECT_BEARER_FROM_HOST, RASKIO_ERR_INVALID_ARGUMENT, "bearer callback");
+  E(options.allowed_endpoints = 1u << RASKIO_ENDPOINT_HTTP, RASKIO_OK, NULL);
+  E(options.allowed_endpoints = 1u << RASKIO_ENDPOINT_S3, RASKIO_ERR_INVALID_ARGUMENT, "allowed_endpoints");
+  E(options.reserved0 = 1, RASKIO_ERR_INVALID_ARGUMENT, "reserved0");
   E(options.flags = RASKIO_OBJECT_WRITABLE, RASKIO_ERR_UNSUPPORTED, "WRITABLE");
   E(options.size = 1, RASKIO_ERR_INVALID_ARGUMENT, "RASKIO_OBJECT_SIZE_KNOWN");
   E(options.flags = RASKIO_OBJECT_SIZE_KNOWN, RASKIO_OK, NULL);
   E((options.flags = RASKIO_OBJECT_SIZE_KNOWN, options.size = RASKIO_SIZE_UNKNOWN), RASKIO_ERR_INVALID_ARGUMENT, "size");
-  E(options.region = "r", RASKIO_ERR_UNSUPPORTED, "region");
-  E(options.endpoint_url = "http://h", RASKIO_ERR_UNSUPPORTED, "endpoint_url");
-  E(options.access_key_id = "k", RASKIO_ERR_UNSUPPORTED, "access_key_id");
-  E(options.secret_access_key = "SECRET", RASKIO_ERR_UNSUPPORTED, "secret_access_key");
-  E(options.session_token = "t", RASKIO_ERR_UNSUPPORTED, "session_token");
-  E(options.user_name = "u", RASKIO_ERR_UNSUPPORTED, "user_name");
+  E((options.access_key_id = "k", options.secret_access_key = "SECRET"), RASKIO_OK, NULL);
+  E(options.access_key_id = "k", RASKIO_ERR_INVALID_ARGUMENT, "secret_access_key");
+  E((options.access_key_id = "k", options.secret_access_key = "SECRET", options.region = "R!"),
+    RASKIO_ERR_INVALID_ARGUMENT, "region");
+  E((options.access_key_id = "k\n", options.secret_access_key = "SECRET"), RASKIO_ERR_INVALID_ARGUMENT, "access_key_id");
+  E((options.endpoint = RASKIO_ENDPOINT_S3, options.endpoint_url = "http://h"), RASKIO_ERR_INVALID_ARGUMENT,
+    "endpoint_url");
+  E(options.user_name = "u", RASKIO_OK, NULL);
+  E(options.bearer_token = "t", RASKIO_OK, NULL);
+  E(options.bearer_token = "a b", RASKIO_ERR_INVALID_ARGUMENT, "bearer token");
+  E(options.proxy = "", RASKIO_OK, NULL);
+  E(options.proxy = "http://user:SECRET@127.0.0.1:9", RASKIO_OK, NULL);
+  E(options.proxy = "ftp://user:SECRET@127.0.0.1:9", RASKIO_ERR_INVALID_ARGUMENT, "ftp");
+  E(options.unix_socket = "@name", RASKIO_OK, NULL);
+  E(options.unix_socket = "@", RASKIO_ERR_INVALID_ARGUMENT, "unix_socket");
+  E((options.unix_socket = "/s", options.proxy = "http://h"), RASKIO_ERR_INVALID_ARGUMENT, "proxy");
+  E(options.client_certificate = "/does/not/exist", RASKIO_ERR_INVALID_ARGUMENT, "client_certificate");
+  E(options.client_key = "/does/not/exist", RASKIO_ERR_INVALID_ARGUMENT, "client_key");
   E(options.ca_file = "\xff", RASKIO_ERR_INVALID_ARGUMENT, "ca_file is not UTF-8");
   E((options.headers = header, options.header_count = 1), RASKIO_OK, NULL);
   E((options.headers = header, options.header_count = 2), RASKIO_ERR_INVALID_ARGUMENT, "headers[1] is NULL");
@@ -172,9 +198,9 @@ int main(void) {
   raskio_error *error = NULL;
   client = new_client(RASKIO_BACKEND_MULTI_POLL);
   REQUIRE_OK(raskio_object_open(client, "http://127.0.0.1:9/x", NULL, &object, &error), error);
-  sizes(with_client_options, sizeof(raskio_client_options), "raskio_client_options");
-  sizes(with_object_options, sizeof(raskio_object_options), "raskio_object_options");
-  sizes(with_read_options, sizeof(raskio_read_options), "raskio_read_options");
+  sizes(with_client_options, 152, sizeof(raskio_client_options), "raskio_client_options");
+  sizes(with_object_options, 96, sizeof(raskio_object_options), "raskio_object_options");
+  sizes(with_read_options, sizeof(raskio_read_options), sizeof(raskio_read_options), "raskio_read_options");
   client_fields();
   object_fields();
   read_fields();

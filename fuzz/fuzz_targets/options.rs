@@ -15,6 +15,7 @@ use raskio::ffi::object::{
 };
 use raskio::ffi::op::raskio_read_options;
 use raskio::ffi::read::raskio_read_sync;
+use raskio::ffi::secrets::{raskio_bearer, raskio_credentials};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -149,6 +150,14 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
+unsafe extern "C" fn no_keys(_: *mut c_void, _: *mut raskio_credentials) -> i32 {
+    1
+}
+
+unsafe extern "C" fn no_token(_: *mut c_void, _: *mut raskio_bearer) -> i32 {
+    1
+}
+
 fn client_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
     let statuses = [429_u16, 503, 7];
     // Function pointers must be NULL or functions: these bytes become fields one by one.
@@ -182,11 +191,13 @@ fn client_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
         uring_queue_depth: number(108),
         uring_sqpoll_idle_ms: number(112),
         concurrency: number(116),
-        credentials: None,
+        credentials: optional(4).then_some(no_keys as _),
         on_shut_down: optional(3).then_some(last as _),
         user_data: ptr::null_mut(),
         max_free_events: number(144),
         reserved0: number(148),
+        // A size in the middle of a field would leave half a pointer.
+        bearer: (optional(5) && claimed >= known).then_some(no_token as _),
     };
     let memory = input(options, claimed, len, tail);
     let (mut client, mut error) = (ptr::null_mut(), ptr::null_mut());
@@ -207,12 +218,17 @@ fn object_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
     let known = size_of::<raskio_object_options>();
     let (fields, rest) = bytes.split_at(bytes.len().min(24));
     // What follows the numbers are strings, ended by NUL as C wants them, and then the tail.
-    let mut parts: Vec<Vec<u8>> = rest.splitn(10, |&byte| byte == 0).map(<[u8]>::to_vec).collect();
-    let tail = if parts.len() == 10 { parts.pop().unwrap_or_default() } else { Vec::new() };
+    let mut parts: Vec<Vec<u8>> = rest.splitn(16, |&byte| byte == 0).map(<[u8]>::to_vec).collect();
+    let tail = if parts.len() == 16 { parts.pop().unwrap_or_default() } else { Vec::new() };
     parts.iter_mut().for_each(|part| part.push(0));
     let text = |index: usize| parts.get(index).map_or(ptr::null(), |part| part.as_ptr().cast::<c_char>());
     let optional = |bit: u8, index| if choice & (1 << bit) != 0 { text(index) } else { ptr::null() };
     let headers = [text(7), text(8)];
+    // A size in the middle of a field would leave half a pointer.
+    let late = |index: usize| match parts.get(index) {
+        Some(part) if part.len() > 1 && claimed >= known => part.as_ptr().cast::<c_char>(),
+        _ => ptr::null(),
+    };
     // SAFETY: numbers only; the pointers are set below.
     let numbers: raskio_object_options = unsafe { of_bytes(fields) };
     let options = raskio_object_options {
@@ -226,6 +242,13 @@ fn object_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
         ca_file: optional(5, 6),
         headers: if choice & 64 != 0 { headers.as_ptr() } else { ptr::null() },
         header_count: usize::from(choice) % 3,
+        allowed_endpoints: if claimed >= known { numbers.flags & 0x7e } else { 0 },
+        bearer_token: late(9),
+        client_certificate: late(10),
+        client_key: late(11),
+        client_key_password: late(12),
+        proxy: late(13),
+        unix_socket: late(14),
         ..numbers
     };
     let memory = input(options, claimed, len, &tail);

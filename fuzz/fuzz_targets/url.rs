@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use raskio::endpoint::site::Site;
 use raskio::endpoint::{self, Origin, redact};
 use raskio::object::ObjectOptions;
 use raskio::sys::curl::Url;
@@ -62,10 +63,10 @@ fn as_parsed(text: &str) {
 }
 
 fn opened(url: &str, location: &str) {
-    match endpoint::open(url, &ObjectOptions::default()) {
+    match endpoint::open(&Site::of_process(), url, &ObjectOptions::default()) {
         Ok(endpoint) => {
             quiet(endpoint.name(), url);
-            match endpoint.redirect(endpoint.target(), location) {
+            match endpoint.redirect(&endpoint.target(), location) {
                 Ok(target) => quiet(&target.name, location),
                 Err(error) => quiet(&error.to_string(), location),
             }
@@ -76,7 +77,7 @@ fn opened(url: &str, location: &str) {
 
 fn header(line: &str) {
     let options = ObjectOptions { headers: vec![line.to_owned()], ..ObjectOptions::default() };
-    match endpoint::open("http://h/", &options) {
+    match endpoint::open(&Site::of_process(), "http://h/", &options) {
         Ok(endpoint) => {
             let [header] = &endpoint.target().headers[..] else { panic!("one header was given") };
             assert!(!header.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n')), "{header:?}");
@@ -89,13 +90,15 @@ fn header(line: &str) {
 
 fn redirected(first: &str, second: &str) {
     let options = ObjectOptions { headers: vec![format!("Authorization: {SECRET}")], ..ObjectOptions::default() };
-    let Ok(endpoint) = endpoint::open("http://origin.test:8080/a/b?c", &options) else { panic!("a good URL") };
-    let mut target = endpoint.target().clone();
+    let Ok(endpoint) = endpoint::open(&Site::of_process(), "http://origin.test:8080/a/b?c", &options) else {
+        panic!("a good URL")
+    };
+    let mut target = endpoint.target();
     for location in [first, second] {
         match endpoint.redirect(&target, location) {
             Ok(next) => {
                 let parsed = Url::parse(next.url.to_str().expect("UTF-8 went in")).expect("what is dialled parses");
-                assert_eq!(Origin::of(&parsed), next.origin, "{location:?}");
+                assert_eq!(Origin::parse(&parsed), next.origin, "{location:?}");
                 assert!(matches!(next.origin.scheme.as_str(), "http" | "https"), "{location:?}");
                 let same = next.origin == endpoint.target().origin;
                 assert_eq!(next.headers.len(), usize::from(same), "{location:?} leads to {:?}", next.origin);

@@ -30,7 +30,7 @@ fi
 grep -q 'planted: the four bytes were found' "$work/planted.log" ||
   fail "the planted target failed for another reason: $(tail -n 20 "$work/planted.log")"
 passed=1
-for target in head retry_after explanation url options; do
+for target in head retry_after explanation url names answers options; do
   # New inputs go to the first directory and stay there for the next run; the seeds are only read.
   mkdir -p "$work/$target"
   # Its client runs until the process ends, and ends with it.

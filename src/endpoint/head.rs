@@ -92,6 +92,8 @@ pub struct ResponseHead {
     pub location: Option<String>,
     /// `Retry-After`.
     pub retry_after: Option<String>,
+    /// `x-amz-bucket-region`.
+    pub bucket_region: Option<String>,
     chunked: bool,
 }
 
@@ -142,6 +144,7 @@ impl ResponseHead {
             }
             (8, Some(b'l')) if name.eq_ignore_ascii_case(b"location") => self.location = text(value),
             (11, Some(b'r')) if name.eq_ignore_ascii_case(b"retry-after") => self.retry_after = text(value),
+            (19, Some(b'x')) if name.eq_ignore_ascii_case(b"x-amz-bucket-region") => self.bucket_region = text(value),
             _ => {}
         }
     }

@@ -1,131 +1,166 @@
-//! Any HTTP or HTTPS URL, sent byte for byte as it was given.
+//! Any HTTP or HTTPS URL, sent byte for byte as it was given; presigned ones among them.
 
+use super::dressed::{Dressed, Look};
 use super::head::{ContentRange, ResponseHead};
-use super::tls::Trust;
-use super::{Endpoint, Kind, Origin, Reply, Stat, Target, WireRequest, redact};
+use super::redirect::Home;
+use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Target, WireRequest};
+use super::{access, headers, redact};
+use crate::credentials::Held;
+use crate::credentials::authority::Authority;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::ObjectOptions;
 use crate::plan::ByteRange;
-use crate::sys::curl::{self, Url};
-use std::ffi::CString;
+use crate::sys::curl;
 use std::sync::Arc;
 
 /// The row in [`super::KINDS`].
-pub const KIND: Kind = Kind { number: 1, name: "HTTP", matches, open };
+pub const KIND: Kind = Kind { number: 1, name: "HTTP", matches: is_http, open };
+/// A link that carries its own signature, for GET alone.
+pub const PRESIGNED: Kind = Kind { number: 4, name: "S3_PRESIGNED", matches: is_presigned, open };
 
-/// RaskIO sets these itself; a second one would contradict the first.
-const OWN_HEADERS: &[&str] =
-    &["accept-encoding", "connection", "content-length", "if-match", "if-range", "range", "te", "transfer-encoding"];
-
-fn matches(url: &Url) -> bool {
-    matches!(url.scheme().as_str(), "http" | "https")
+fn is_http(location: &Location<'_>) -> bool {
+    matches!(location.scheme.as_str(), "http" | "https") && !location.pasted
 }
 
-fn open(text: &str, url: &Url, options: &ObjectOptions) -> Result<Arc<dyn Endpoint>> {
-    if !matches(url) {
-        let name = redact::url(text);
-        return Err(Error::invalid(format!("cannot open {name} as HTTP: its scheme is {:?}", url.scheme())));
+/// Signed by a query: version 4 of AWS and of Google, or the older form that S3-compatible services still give out.
+pub(super) fn is_presigned(location: &Location<'_>) -> bool {
+    if !is_http(location) {
+        return false;
     }
-    let origin = Origin::of(url);
-    let tls = if origin.scheme == "https" { Trust::find(options.ca_file.as_deref())? } else { Trust::none() };
-    let headers = options.headers.iter().map(|line| header(line)).collect::<Result<_>>()?;
-    let target = Target { url: curl::c_string("the URL", text)?, name: redact::url(text), origin, headers, tls };
-    Ok(Arc::new(HttpEndpoint { target: Arc::new(target), ca_file: options.ca_file.clone() }))
+    let query = location.url.as_ref().and_then(curl::Url::query).unwrap_or_default();
+    let names: Vec<String> =
+        query.split('&').map(|pair| pair.split('=').next().unwrap_or_default().to_ascii_lowercase()).collect();
+    let has = |name: &str| names.iter().any(|other| other == name);
+    has("x-amz-signature")
+        || has("x-goog-signature")
+        || (has("signature") && (has("awsaccesskeyid") || has("googleaccessid") || has("ossaccesskeyid")))
 }
 
-/// Checks one header of the caller's.
-fn header(line: &str) -> Result<CString> {
-    // The value may be a secret: messages show the name alone.
-    let (name, value) =
-        line.split_once(':').ok_or_else(|| Error::invalid("a header has no colon; write \"Name: value\""))?;
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(token) {
-        return Err(Error::invalid(format!("{:?} is no name of a header", redact::printable(name, 80))));
+fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
+    let presigned = opening.kind == PRESIGNED.number;
+    let url = opening.http(if presigned { PRESIGNED.name } else { KIND.name })?;
+    if opening.pasted {
+        let shown = redact::url(opening.text);
+        return Err(Error::invalid(format!("cannot open {shown}: percent-encode what cannot stand in a URL")));
     }
-    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
-        return Err(Error::invalid(format!("the value of the header {name} holds a control character")));
+    let options = opening.options;
+    if options.access_key_id.is_some() || options.secret_access_key.is_some() {
+        return Err(Error::invalid(
+            "S3 credentials are given for an endpoint that does not sign; choose RASKIO_ENDPOINT_S3",
+        ));
     }
-    if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-        return Err(Error::invalid(format!("the header {name} is RaskIO's own to set")));
+    let origin = Origin::of(url, options);
+    let access = access::of(opening, &origin)?;
+    let given = headers::parse(&options.headers, &[])?;
+    let mut lines: Vec<_> = given.iter().map(|header| header.line.clone()).collect();
+    let says_who = given.iter().any(|header| header.name == "authorization");
+    if (options.bearer_token.is_some() || options.bearer_from_host) && says_who {
+        return Err(Error::invalid(
+            "a bearer token and the header Authorization are both set; one of them is possible",
+        ));
     }
-    // libcurl takes "Name:" as "remove this header"; an empty value is written with a semicolon.
-    if value.trim().is_empty() {
-        return curl::c_string("a header", &format!("{name};"));
-    }
-    curl::c_string("a header", line)
+    let bearer = match (&options.bearer_token, options.bearer_from_host) {
+        (Some(_), true) => {
+            return Err(Error::invalid("bearer_token and RASKIO_OBJECT_BEARER_FROM_HOST are both set"));
+        }
+        (Some(token), false) => {
+            lines.push(headers::bearer(token.reveal())?);
+            None
+        }
+        (None, true) if opening.site.has_host_bearer() => Some(opening.site.host_bearer(&origin)),
+        (None, true) => {
+            return Err(Error::invalid("RASKIO_OBJECT_BEARER_FROM_HOST is set, but the client has no bearer callback"));
+        }
+        (None, false) => None,
+    };
+    let target = Target {
+        url: curl::c_string("the URL", opening.text)?,
+        name: redact::url(opening.text),
+        origin,
+        headers: lines,
+        access,
+    };
+    let home = Home::new(Arc::new(target), opening);
+    Ok(Arc::new(HttpEndpoint { kind: opening.kind, home, bearer, dressed: Dressed::default() }))
 }
 
 /// One URL.
-#[derive(Debug)]
 pub struct HttpEndpoint {
-    target: Arc<Target>,
-    ca_file: Option<String>,
+    kind: u32,
+    home: Home,
+    /// Gives the tokens for its own origin.
+    bearer: Option<Arc<Authority>>,
+    dressed: Dressed,
+}
+
+impl HttpEndpoint {
+    fn request(&self, target: &Arc<Target>, head: bool, range: Option<ByteRange>) -> Result<WireRequest> {
+        let (target, carried) = match self.bearer.as_ref().and_then(|authority| authority.current()) {
+            Some((grant, version)) if target.origin == self.home.target.origin => {
+                let dressed = self.dressed.get(target, Look { version, ..Look::default() }, || {
+                    let Held::Bearer(token) = &grant.held else {
+                        return Err(Error::new(ErrorKind::Internal, "the bearer callback gave something else"));
+                    };
+                    let mut headers = target.headers.clone();
+                    headers.push(headers::bearer(token.reveal())?);
+                    Ok(headers)
+                })?;
+                (dressed, Carried { grant: version, region: None })
+            }
+            _ => (target.clone(), Carried::default()),
+        };
+        Ok(WireRequest { target, url: None, carried, head, range, if_match: None })
+    }
 }
 
 impl Endpoint for HttpEndpoint {
     fn name(&self) -> &str {
-        &self.target.name
+        &self.home.target.name
     }
 
     fn kind(&self) -> u32 {
-        KIND.number
+        self.kind
     }
 
-    fn target(&self) -> &Arc<Target> {
-        &self.target
+    fn target(&self) -> Arc<Target> {
+        self.home.target.clone()
+    }
+
+    fn authority(&self) -> Option<&Arc<Authority>> {
+        self.bearer.as_ref()
     }
 
     fn redirect(&self, from: &Target, location: &str) -> Result<Arc<Target>> {
-        let shown = redact::url(location);
-        let refuse = |why: &str| Error::new(ErrorKind::Http, format!("the redirect to {shown} is not followed: {why}"));
-        let mut url = Url::parse(from.url.to_str().map_err(|_| refuse("the URL is not UTF-8"))?)?;
-        url.follow(location).map_err(|error| refuse(error.message()))?;
-        let origin = Origin::of(&url);
-        match (from.origin.scheme.as_str(), origin.scheme.as_str()) {
-            ("http" | "https", "https") | ("http", "http") => {}
-            ("https", "http") => return Err(refuse("it falls from https to http")),
-            _ => return Err(refuse("it leaves http and https")),
-        }
-        let same = origin == self.target.origin;
-        if !same && url.user().is_some() {
-            return Err(refuse("it brings a user name of its own"));
-        }
-        let text = url.text()?;
-        // What is dialled is this text: it must be a URL, and of the origin that was looked at.
-        let again = text.to_str().ok().and_then(|text| Url::parse(text).ok());
-        if again.map(|url| Origin::of(&url)).as_ref() != Some(&origin) {
-            return Err(refuse("it is no URL"));
-        }
-        // The caller's headers, and with them every secret, go to the object's own origin only. What RaskIO remembers
-        // is where the chain ended, so that each hop is checked against where the chain began.
-        Ok(Arc::new(Target {
-            name: redact::url(&text.to_string_lossy()),
-            url: text,
-            headers: if same { self.target.headers.clone() } else { Vec::new() },
-            tls: match origin.scheme.as_str() {
-                "https" if self.target.origin.scheme == "https" => self.target.tls.clone(),
-                "https" => Trust::find(self.ca_file.as_deref())?,
-                _ => Trust::none(),
-            },
-            origin,
-        }))
+        self.home.redirect(from, location)
     }
 
-    fn get(&self, target: &Arc<Target>, range: ByteRange) -> WireRequest {
-        WireRequest { target: target.clone(), head: false, range: Some(range), if_match: None }
+    fn get(&self, target: &Arc<Target>, range: ByteRange) -> Result<WireRequest> {
+        self.request(target, false, Some(range))
     }
 
-    fn stat(&self, target: &Arc<Target>, probe: bool) -> WireRequest {
-        let range = probe.then_some(ByteRange { start: 0, len: 1 });
-        WireRequest { target: target.clone(), head: !probe, range, if_match: None }
+    fn stat(&self, target: &Arc<Target>, probe: bool) -> Result<WireRequest> {
+        // The signature of a presigned link is for GET: a HEAD would be refused.
+        let probe = probe || self.kind == PRESIGNED.number;
+        self.request(target, !probe, probe.then_some(ByteRange { start: 0, len: 1 }))
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+        let check = if self.kind == PRESIGNED.number { check_s3 } else { check };
         check(range, head).map_err(|error| error.with_http_status(head.status))
     }
 
-    fn check_stat(&self, probe: bool, head: &ResponseHead) -> Result<Stat> {
+    fn check_stat(&self, probe: bool, head: &ResponseHead, _: &[u8]) -> Result<Stat> {
+        let probe = probe || self.kind == PRESIGNED.number;
         check_stat(probe, head).map_err(|error| error.with_http_status(head.status))
+    }
+
+    fn amend(&self, refusal: &Refusal<'_>, amended: &mut Amended) -> bool {
+        let Some(authority) = &self.bearer else { return false };
+        if refusal.head.status != 401 || refusal.carried.grant == 0 || amended.secret {
+            return false;
+        }
+        amended.secret = true;
+        authority.refused(refusal.carried.grant);
+        true
     }
 }
 
@@ -157,6 +192,21 @@ pub fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
             Err(Error::new(ErrorKind::Http, format!("asked for bytes {range}, got status {status} instead of 206")))
         }
     }
+}
+
+/// [`check`] for S3 and what calls itself so: some (rclone's) send the right range as a 200. Status and Content-Range
+/// contradict each other then, and both lengths must agree with the second before it is believed.
+pub fn check_s3(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+    let labelled = match head.content_range {
+        Some(Some(ContentRange::Bytes { first, last, .. })) => {
+            first == range.start && last < range.end() && head.content_length == Some(last - first + 1)
+        }
+        _ => false,
+    };
+    if head.status == 200 && labelled && head.content_encoding.is_none() {
+        return check_partial(range, head);
+    }
+    check(range, head)
 }
 
 fn check_partial(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
@@ -211,6 +261,8 @@ pub fn check_stat(probe: bool, head: &ResponseHead) -> Result<Stat> {
             )),
         },
         (true, 200) => match (head.content_length, &head.content_encoding) {
+            // One byte that is labelled as one byte: see `check_s3`.
+            (_, None) if head.total().is_some() => Ok(head.total().map_or(Stat::Probe, Stat::Size)),
             (Some(length), None) => Ok(Stat::Size(length)),
             _ => unknown("the server ignores ranges and gives no length"),
         },
@@ -225,12 +277,19 @@ pub fn check_stat(probe: bool, head: &ResponseHead) -> Result<Stat> {
 
 /// The error of a status that is no success.
 pub fn status_error(status: u16) -> Error {
-    Error::new(ErrorKind::from_http_status(status), format!("the server answered {status}")).with_http_status(status)
+    Error::new(ErrorKind::from_http_status(status), status_words(status)).with_http_status(status)
+}
+
+/// What its message begins with.
+pub fn status_words(status: u16) -> String {
+    format!("the server answered {status}")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::site::Site;
     use super::*;
+    use crate::object::ObjectOptions;
 
     fn head(status: u16, lines: &[&str]) -> ResponseHead {
         let mut head = ResponseHead::default();
@@ -278,6 +337,27 @@ mod tests {
     }
 
     #[test]
+    fn of_s3_a_200_that_is_labelled_as_the_range_is_the_range() {
+        let check = |start, len, lines: &[&str]| check_s3(ByteRange { start, len }, &head(200, lines));
+        let reply = check(10, 10, &["Content-Range: bytes 10-19/100", "Content-Length: 10"]).unwrap();
+        assert_eq!(reply, Reply { len: 10, total: Some(100) });
+        assert_eq!(check(0, 100, &["Content-Length: 100"]).unwrap().len, 100);
+        for lines in [
+            &["Content-Range: bytes 10-19/100", "Content-Length: 100"][..],
+            &["Content-Range: bytes 10-19/100"],
+            &["Content-Range: bytes 0-9/100", "Content-Length: 10"],
+            &["Content-Length: 10"],
+            &["Content-Range: bytes 10-19/100", "Content-Length: 10", "Content-Encoding: gzip"],
+        ] {
+            assert_eq!(check(10, 10, lines).unwrap_err().kind(), ErrorKind::Range, "{lines:?}");
+        }
+        assert!(
+            asked(10, 10, 200, &["Content-Range: bytes 10-19/100", "Content-Length: 10"]).is_err(),
+            "of HTTP it is not"
+        );
+    }
+
+    #[test]
     fn a_size_is_learned_from_head_or_from_the_first_byte() {
         for (probe, status, lines, want) in [
             (false, 200, &["Content-Length: 7"][..], Stat::Size(7)),
@@ -291,6 +371,7 @@ mod tests {
             (true, 206, &["Content-Range: bytes 0-0/4096"], Stat::Size(4096)),
             (true, 416, &["Content-Range: bytes */0"], Stat::Size(0)),
             (true, 200, &["Content-Length: 9"], Stat::Size(9)),
+            (true, 200, &["Content-Length: 1", "Content-Range: bytes 0-0/4096"], Stat::Size(4096)),
         ] {
             assert_eq!(check_stat(probe, &head(status, lines)).unwrap(), want, "{probe} {status} {lines:?}");
         }
@@ -309,13 +390,13 @@ mod tests {
 
     fn endpoint(url: &str, headers: &[&str]) -> Result<Arc<dyn Endpoint>> {
         let headers = headers.iter().map(|line| (*line).to_owned()).collect();
-        super::super::open(url, &ObjectOptions { headers, ..ObjectOptions::default() })
+        super::super::open(&Site::of_process(), url, &ObjectOptions { headers, ..ObjectOptions::default() })
     }
 
     #[test]
     fn headers_stay_with_their_origin() {
         let endpoint = endpoint("http://h:1/a", &["X-Secret: s"]).unwrap();
-        let first = endpoint.target().clone();
+        let first = endpoint.target();
         assert_eq!(endpoint.redirect(&first, "/b").unwrap().headers.len(), 1);
         for location in ["http://h:2/b", "http://g:1/b", "https://h:1/b"] {
             let away = endpoint.redirect(&first, location).unwrap();
@@ -328,7 +409,7 @@ mod tests {
     #[test]
     fn a_redirect_never_falls_to_http_nor_leaves_it() {
         let endpoint = endpoint("https://h/a", &[]).unwrap();
-        let first = endpoint.target().clone();
+        let first = endpoint.target();
         for location in ["http://h/a", "ftp://h/a", "file:///etc/passwd", "https://u:p@other/a", "http://"] {
             let error = endpoint.redirect(&first, location).unwrap_err();
             assert!(error.message().contains("not followed"), "{error}");
@@ -340,7 +421,7 @@ mod tests {
     #[test]
     fn a_redirect_to_what_cannot_be_dialled_is_refused_as_the_servers_fault() {
         let endpoint = endpoint("http://h/a", &[]).unwrap();
-        let first = endpoint.target().clone();
+        let first = endpoint.target();
         for location in ["///\u{7f}d", "//\u{7f}", "http://\u{7f}/"] {
             let error = endpoint.redirect(&first, location).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Http, "{location:?}: {error}");
@@ -363,7 +444,8 @@ mod tests {
             ("http://", ErrorKind::InvalidArgument),
             ("http://h/a\nb", ErrorKind::InvalidArgument),
             ("ftp://h/", ErrorKind::Unsupported),
-            ("s3://b/k", ErrorKind::Unsupported),
+            ("s3://b", ErrorKind::InvalidArgument),
+            ("no-scheme/x", ErrorKind::InvalidArgument),
             ("http://h:bad/", ErrorKind::InvalidArgument),
         ] {
             assert_eq!(endpoint(url, &[]).err().unwrap_or_else(|| panic!("{url:?}")).kind(), kind, "{url:?}");

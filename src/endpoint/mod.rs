@@ -1,19 +1,40 @@
 //! Endpoints: what a kind of storage makes of "these bytes of that object". Pure; nothing here does I/O.
 //!
 //! A new kind is a file beside this one and a row in [`KINDS`].
+//!
+//! | file | what |
+//! |---|---|
+//! | [`http`], [`s3`], [`webhdfs`] | the kinds; a presigned URL is an HTTP one whose size is asked for by GET |
+//! | [`site`] | what the endpoints of one client share: environment, credentials, learned regions |
+//! | [`redirect`] | where a redirect leads, and what stays behind |
+//! | [`dressed`] | targets with a secret, made once and used for a while |
+//! | [`access`], [`tls`], [`headers`] | options of an object: proxies, sockets, certificates, header lines |
+//! | [`head`], [`redact`] | what a reply says; what may be shown |
 
+pub mod access;
+pub mod dressed;
 pub mod head;
+pub mod headers;
 pub mod http;
 pub mod redact;
+pub mod redirect;
+pub mod s3;
+pub mod site;
 pub mod tls;
+pub mod webhdfs;
 
+use crate::credentials::authority::Authority;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectOptions;
 use crate::plan::ByteRange;
-use crate::sys::curl::Url;
+use crate::sys::curl::{Access, Url};
 use head::ResponseHead;
-use std::ffi::CString;
+use site::Site;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
+
+/// Longer URLs are a mistake: servers take 8 KiB to 64 KiB.
+const MOST_URL_BYTES: usize = 64 << 10;
 
 /// Where requests go: a URL with the headers and the trust that belong to it. Compared by address, so that a reused
 /// handle sees at a glance that nothing changed.
@@ -27,8 +48,8 @@ pub struct Target {
     pub origin: Origin,
     /// `Name: value` lines.
     pub headers: Vec<CString>,
-    /// Which certificates to trust.
-    pub tls: Arc<tls::Trust>,
+    /// Proxy, socket and certificates.
+    pub access: Arc<Access>,
 }
 
 /// Scheme, host and port.
@@ -46,11 +67,32 @@ pub struct Origin {
 
 impl Origin {
     /// Of this URL.
-    pub fn of(url: &Url) -> Origin {
+    pub fn parse(url: &Url) -> Origin {
         let host = url.host();
         let is_name = !host.starts_with('[') && host.parse::<std::net::Ipv4Addr>().is_err();
         Origin { scheme: url.scheme(), host, port: url.port(), is_name }
     }
+
+    /// Of this URL, reached as these options say: behind a unix socket no name is looked up.
+    pub fn of(url: &Url, options: &ObjectOptions) -> Origin {
+        let mut origin = Origin::parse(url);
+        origin.is_name &= options.unix_socket.is_none();
+        origin
+    }
+
+    /// Whether scheme, host and port are the same.
+    pub fn is_same(&self, other: &Origin) -> bool {
+        (&self.scheme, &self.host, &self.port) == (&other.scheme, &other.host, &other.port)
+    }
+}
+
+/// The secret and the region that a request carries, to be compared with what a refusal says.
+#[derive(Clone, Debug, Default)]
+pub struct Carried {
+    /// The version of the authority's grant; 0: none.
+    pub grant: u64,
+    /// What the signature names.
+    pub region: Option<Arc<str>>,
 }
 
 /// One request as it goes out.
@@ -58,12 +100,43 @@ impl Origin {
 pub struct WireRequest {
     /// Where to.
     pub target: Arc<Target>,
+    /// Instead of the target's URL, where the range is part of it.
+    pub url: Option<CString>,
+    /// Which secret and region it carries.
+    pub carried: Carried,
     /// HEAD instead of GET.
     pub head: bool,
     /// Which bytes; `None`: all.
     pub range: Option<ByteRange>,
     /// A strong entity tag that the object must still have.
     pub if_match: Option<Arc<str>>,
+}
+
+impl WireRequest {
+    /// What is dialled.
+    pub fn url(&self) -> &CStr {
+        self.url.as_deref().unwrap_or(&self.target.url)
+    }
+
+    /// Path and query as they are to be on the wire, where libcurl would write them otherwise: it puts the letters of
+    /// escapes into upper case (`%3d`), and not every server takes the one for the other. A proxy that gets the whole URL
+    /// gets it in libcurl's form.
+    pub fn request_target(&self) -> Option<CString> {
+        let bytes = self.url().to_bytes();
+        let at = bytes.windows(3).position(|three| three == b"://")? + 3;
+        let path = at + bytes[at..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'))?;
+        let end = bytes[path..].iter().position(|byte| *byte == b'#').map_or(bytes.len(), |len| path + len);
+        let target = &bytes[path..end];
+        let of_path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let differs = of_path.windows(3).any(|code| {
+            code[0] == b'%'
+                && code[1..].iter().all(u8::is_ascii_hexdigit)
+                && code[1..].iter().any(u8::is_ascii_lowercase)
+        });
+        let plain = target.first() == Some(&b'/') && target.iter().all(u8::is_ascii_graphic);
+        let whole = self.target.origin.scheme == "http" && self.target.access.may_be_proxied;
+        if differs && plain && !whole { CString::new(target).ok() } else { None }
+    }
 }
 
 /// What a checked reply will deliver.
@@ -84,6 +157,25 @@ pub enum Stat {
     Probe,
 }
 
+/// What was already amended for one request: each thing once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Amended {
+    /// The region.
+    pub region: bool,
+    /// The secret.
+    pub secret: bool,
+}
+
+/// A reply that is no success.
+pub struct Refusal<'a> {
+    /// Its head.
+    pub head: &'a ResponseHead,
+    /// The start of its body.
+    pub body: &'a [u8],
+    /// What the request carried.
+    pub carried: &'a Carried,
+}
+
 /// A kind of storage, opened on one object.
 pub trait Endpoint: Send + Sync {
     /// The object as errors and logs show it, secrets redacted.
@@ -91,16 +183,38 @@ pub trait Endpoint: Send + Sync {
     /// `RASKIO_ENDPOINT_*`.
     fn kind(&self) -> u32;
     /// Where its requests go first.
-    fn target(&self) -> &Arc<Target>;
+    fn target(&self) -> Arc<Target>;
+    /// The secret that must be there before a request goes out.
+    fn authority(&self) -> Option<&Arc<Authority>> {
+        None
+    }
     /// Where a redirect from `from` leads.
     ///
     /// # Errors
     /// HTTP when it leads where RaskIO does not go.
     fn redirect(&self, from: &Target, location: &str) -> Result<Arc<Target>>;
+    /// Whether the goal of a redirect is good for other ranges as well.
+    fn remembers_redirects(&self) -> bool {
+        true
+    }
     /// The request for a range.
-    fn get(&self, target: &Arc<Target>, range: ByteRange) -> WireRequest;
+    ///
+    /// # Errors
+    /// What makes it impossible, such as a secret that cannot be sent.
+    fn get(&self, target: &Arc<Target>, range: ByteRange) -> Result<WireRequest>;
     /// The request that asks for the size; `probe` once [`Endpoint::check_stat`] said so.
-    fn stat(&self, target: &Arc<Target>, probe: bool) -> WireRequest;
+    ///
+    /// # Errors
+    /// As [`Endpoint::get`].
+    fn stat(&self, target: &Arc<Target>, probe: bool) -> Result<WireRequest>;
+    /// Whether the size is in the body of that request's reply, not in its head.
+    fn stat_needs_body(&self) -> bool {
+        false
+    }
+    /// Whether an entity tag names a version of the object, so that two replies with different ones are an error.
+    fn has_versions(&self) -> bool {
+        true
+    }
     /// What a successful reply to [`Endpoint::get`] delivers.
     ///
     /// # Errors
@@ -110,7 +224,63 @@ pub trait Endpoint: Send + Sync {
     ///
     /// # Errors
     /// As the status says, or RANGE when the size cannot be learned.
-    fn check_stat(&self, probe: bool, head: &ResponseHead) -> Result<Stat>;
+    fn check_stat(&self, probe: bool, head: &ResponseHead, body: &[u8]) -> Result<Stat>;
+    /// Whether asking again, at once, can help against a refusal: the region was wrong and is right now, or the secret had
+    /// expired and is asked for anew. Each thing is `amended` once for a request.
+    fn amend(&self, refusal: &Refusal<'_>, amended: &mut Amended) -> bool {
+        let _ = (refusal, amended);
+        false
+    }
+    /// A refusal's kind of error, where the body says more than the status.
+    fn error_kind(&self, refusal: &Refusal<'_>) -> ErrorKind {
+        refusal.head.error_kind()
+    }
+    /// What the user should know about an error of this status.
+    fn hint(&self, status: u16) -> Option<String> {
+        let _ = status;
+        None
+    }
+}
+
+/// What a kind sees of a URL before it is opened.
+pub struct Location<'a> {
+    /// As it was given.
+    pub text: &'a str,
+    /// In lower case; empty if there is none.
+    pub scheme: String,
+    /// What the parser makes of it; none for schemes whose names are raw bytes.
+    pub url: Option<Url>,
+    /// It is no URL as it stands, but the name of a file that was pasted into one.
+    pub pasted: bool,
+}
+
+/// What an object is opened with.
+pub struct Opening<'a> {
+    /// The URL as it was given.
+    pub text: &'a str,
+    /// The same, parsed; none for schemes whose names are raw bytes.
+    pub url: Option<&'a Url>,
+    /// It is no URL as it stands, but the name of a file that was pasted into one.
+    pub pasted: bool,
+    /// The caller's options.
+    pub options: &'a ObjectOptions,
+    /// What the client's endpoints share.
+    pub site: &'a Arc<Site>,
+    /// Which row is opened.
+    pub kind: u32,
+}
+
+impl Opening<'_> {
+    /// The parsed URL.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT: this kind needs an http or https one.
+    pub fn http(&self, kind: &str) -> Result<&Url> {
+        self.url.filter(|url| matches!(url.scheme().as_str(), "http" | "https")).ok_or_else(|| {
+            let scheme = scheme_of(self.text);
+            Error::invalid(format!("cannot open {} as {kind}: its scheme is {scheme:?}", redact::url(self.text)))
+        })
+    }
 }
 
 /// One kind of storage.
@@ -120,55 +290,134 @@ pub struct Kind {
     /// For messages.
     pub name: &'static str,
     /// Whether a URL looks like one of its objects.
-    pub matches: fn(&Url) -> bool,
+    pub matches: fn(&Location<'_>) -> bool,
     /// Opens one.
-    pub open: fn(&str, &Url, &ObjectOptions) -> Result<Arc<dyn Endpoint>>,
+    pub open: fn(&Opening<'_>) -> Result<Arc<dyn Endpoint>>,
 }
 
-/// Every kind, in the order in which a URL is tried.
-pub const KINDS: &[Kind] = &[http::KIND];
+/// Every kind, in the order in which a URL is tried: KvikIO's.
+pub const KINDS: &[Kind] = &[s3::KIND, s3::PUBLIC, http::PRESIGNED, webhdfs::KIND, http::KIND];
 
 /// Names of kinds that this version does not open yet.
-const LATER: &[(u32, &str)] = &[(2, "S3"), (3, "S3_PUBLIC"), (4, "S3_PRESIGNED"), (5, "WEBHDFS"), (6, "FILE")];
+const LATER: &[(u32, &str)] = &[(6, "FILE")];
+
+/// The scheme in lower case, empty if there is none.
+fn scheme_of(text: &str) -> String {
+    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    if scheme.len() > 40 || !scheme.bytes().all(allowed) { String::new() } else { scheme.to_ascii_lowercase() }
+}
+
+/// Schemes whose names are raw: no escape, no query, no fragment.
+fn is_raw(scheme: &str) -> bool {
+    matches!(scheme, "s3" | "webhdfs" | "swebhdfs")
+}
+
+/// What can be said of a URL before any kind has looked at it.
+fn locate(text: &str) -> Result<Location<'_>> {
+    let scheme = scheme_of(text);
+    if is_raw(&scheme) {
+        return Ok(Location { text, scheme, url: None, pasted: false });
+    }
+    let (url, pasted) = match Url::parse(text) {
+        Ok(url) => (url, false),
+        // Only WebHDFS, where it is clear what is meant, takes names as they are.
+        Err(error) => match webhdfs::encoded(text).and_then(|text| Url::parse(&text).ok()) {
+            Some(url) => (url, true),
+            None => return Err(error.context(format_args!("cannot open {:?}", redact::url(text)))),
+        },
+    };
+    Ok(Location { text, scheme: url.scheme(), url: Some(url), pasted })
+}
+
+fn check_text(text: &str) -> Result<()> {
+    if text.len() > MOST_URL_BYTES {
+        return Err(Error::invalid(format!(
+            "the URL {} has {} bytes; {MOST_URL_BYTES} are the limit",
+            redact::url(text.get(..400).unwrap_or_default()),
+            text.len()
+        )));
+    }
+    match text.chars().find(|character| character.is_control()) {
+        Some(bad) => Err(Error::invalid(format!(
+            "the URL {} holds the control character {bad:?}; percent-encode it",
+            redact::url(text)
+        ))),
+        None => Ok(()),
+    }
+}
 
 /// The kind that this URL would get, 0 if none would open it.
 pub fn infer(text: &str) -> u32 {
-    let Ok(url) = Url::parse(text) else { return 0 };
-    KINDS.iter().find(|kind| (kind.matches)(&url)).map_or(0, |kind| kind.number)
+    if check_text(text).is_err() {
+        return 0;
+    }
+    let Ok(location) = locate(text) else { return 0 };
+    KINDS.iter().find(|kind| (kind.matches)(&location)).map_or(0, |kind| kind.number)
 }
 
 /// The endpoint of an object.
 ///
 /// # Errors
 /// INVALID_ARGUMENT naming the part of the URL or the option at fault, UNSUPPORTED for a kind that is not there.
-pub fn open(text: &str, options: &ObjectOptions) -> Result<Arc<dyn Endpoint>> {
-    if let Some(bad) = text.chars().find(|character| character.is_control()) {
-        return Err(Error::invalid(format!(
-            "the URL {} holds the control character {:?}; percent-encode it",
-            redact::url(text),
-            bad
-        )));
-    }
-    let url = Url::parse(text).map_err(|error| error.context(format_args!("cannot open {:?}", redact::url(text))))?;
+pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc<dyn Endpoint>> {
+    check_text(text)?;
+    let location = locate(text)?;
     let kind = match options.endpoint {
-        Some(number) => KINDS.iter().find(|kind| kind.number == number).ok_or_else(|| {
-            match LATER.iter().find(|(later, _)| *later == number) {
-                Some((_, name)) => {
-                    Error::new(ErrorKind::Unsupported, format!("the endpoint kind {name} is not in this version"))
-                }
-                None => Error::invalid(format!("endpoint is {number}, which is no RASKIO_ENDPOINT_ constant")),
-            }
-        })?,
-        None => KINDS.iter().find(|kind| (kind.matches)(&url)).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "cannot open {}: the scheme {:?} is not in this version; use http or https",
-                    redact::url(text),
-                    url.scheme()
-                ),
-            )
-        })?,
+        Some(number) => explicit(number)?,
+        None => inferred(&location, options)?,
     };
-    (kind.open)(text, &url, options)
+    (kind.open)(&Opening {
+        text,
+        url: location.url.as_ref(),
+        pasted: location.pasted,
+        options,
+        site,
+        kind: kind.number,
+    })
+}
+
+fn explicit(number: u32) -> Result<&'static Kind> {
+    KINDS.iter().find(|kind| kind.number == number).ok_or_else(|| match LATER.iter().find(|row| row.0 == number) {
+        Some((_, name)) => {
+            Error::new(ErrorKind::Unsupported, format!("the endpoint kind {name} is not in this version"))
+        }
+        None => Error::invalid(format!("endpoint is {number}, which is no RASKIO_ENDPOINT_ constant")),
+    })
+}
+
+fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static Kind> {
+    let shown = redact::url(location.text);
+    let mut matching = KINDS.iter().filter(|kind| is_meant(kind, location)).peekable();
+    if matching.peek().is_none() {
+        let scheme = &location.scheme;
+        let words = match scheme.is_empty() {
+            true => format!("cannot open {shown}: it has no scheme; http, https, s3, webhdfs and swebhdfs are known"),
+            false => format!(
+                "cannot open {shown}: the scheme {scheme:?} is not in this version; http, https, s3, webhdfs and swebhdfs are"
+            ),
+        };
+        return Err(Error::new(ErrorKind::Unsupported, words));
+    }
+    // Whoever gives keys for a host that is not AWS's means the S3 of that host.
+    let keys = options.access_key_id.is_some() && options.allows(s3::KIND.number) && !location.pasted;
+    if keys && matching.clone().any(|kind| kind.number == http::KIND.number) {
+        return explicit(s3::KIND.number);
+    }
+    let names: Vec<&str> = matching.clone().map(|kind| kind.name).collect();
+    matching.find(|kind| options.allows(kind.number)).ok_or_else(|| {
+        Error::invalid(format!(
+            "cannot open {shown}: it could be {}, and allowed_endpoints allows none of them",
+            names.join(" or ")
+        ))
+    })
+}
+
+/// A name without a key is none of S3's objects, but S3 knows best what to say about it.
+fn is_meant(kind: &Kind, location: &Location<'_>) -> bool {
+    match location.scheme.as_str() {
+        "s3" => [s3::KIND.number, s3::PUBLIC.number].contains(&kind.number),
+        "webhdfs" | "swebhdfs" => kind.number == webhdfs::KIND.number,
+        _ => (kind.matches)(location),
+    }
 }

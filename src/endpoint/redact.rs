@@ -113,7 +113,32 @@ pub fn remark(line: &str) -> String {
         let end = if word.ends_with(char::is_whitespace) { " " } else { "" };
         format!("{}{}{end}", &word[..word.len() - bare.len()], url(bare.trim_end()))
     });
-    printable(&shown.collect::<String>(), 300)
+    let mut shown = shown.collect::<String>();
+    // "Server auth using Basic with user 'NAME'": a token may stand in a name's place.
+    if let Some(at) = shown.find("with user '") {
+        shown.replace_range(at + "with user '".len().., "...'");
+    }
+    printable(&shown, 300)
+}
+
+/// A server's words without what it was sent: some repeat the request that they refuse. `url` and `headers` as they went
+/// out.
+pub fn echo(words: &str, url: &str, headers: &[impl AsRef<[u8]>]) -> String {
+    let values = headers.iter().filter_map(|line| std::str::from_utf8(line.as_ref()).ok()?.split_once(':'));
+    let values = values.filter(|(name, _)| !HARMLESS.contains(&name.trim().to_ascii_lowercase().as_str()));
+    let mut secrets: Vec<&str> = values.flat_map(|(_, value)| value.split([' ', '\t', ',', ';', '"'])).collect();
+    let query = url.split('#').next().and_then(|url| url.split_once('?')).map_or("", |(_, query)| query);
+    secrets
+        .extend(query.split('&').filter(|part| query_part(part) != *part).filter_map(|part| part.rsplit('=').next()));
+    let authority = &url[authority_start(url).min(url.len())..];
+    if let Some((user, _)) = authority.split('/').next().and_then(|authority| authority.rsplit_once('@')) {
+        secrets.extend(user.split(':'));
+    }
+    // Shorter ones are words that may stand anywhere, and a signature names its parts.
+    let parts = secrets.iter().flat_map(|secret| [Some(*secret), secret.split_once('=').map(|(_, value)| value)]);
+    let mut parts: Vec<&str> = parts.flatten().filter(|secret| secret.len() >= 6).collect();
+    parts.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    parts.iter().fold(words.to_owned(), |words, secret| words.replace(secret, "..."))
 }
 
 /// `text` on one line, control characters escaped, cut to `limit` characters.
@@ -172,10 +197,31 @@ mod tests {
             ("URL \"https://u:s3cr3t@h/\" is odd", "URL \"https://h/\" is odd"),
             ("a http://h/x?s3cr3t and /y?a=s3cr3t, both", "a http://h/x?... and /y?a=... both"),
             ("Connected to h (127.0.0.1) port 80\n", "Connected to h (127.0.0.1) port 80\\n"),
+            ("Server auth using Basic with user 's3cr3t'", "Server auth using Basic with user '...'"),
             ("", ""),
         ] {
             assert_eq!(remark(line), want);
         }
+    }
+
+    #[test]
+    fn what_was_sent_does_not_come_back_in_the_servers_words() {
+        let headers = [
+            "Authorization: AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/1/r/s3/aws4_request, SignedHeaders=host, Signature=abcdef012345",
+            "x-amz-security-token: s3cr3t/token+==",
+            "Accept: anything-at-all",
+            "X-Key;",
+        ];
+        let url = "http://user:s3cr3t-pass@h/k?sig=s3cr3t%2Fsig&op=OPENOPEN#f";
+        for (words, want) in [
+            ("bad abcdef012345 for AKIDEXAMPLE/1/r/s3/aws4_request", "bad ... for ..."),
+            ("<t>s3cr3t/token+==</t> anything-at-all", "<t>...</t> anything-at-all"),
+            ("s3cr3t-pass, s3cr3t%2Fsig, OPENOPEN", "..., ..., OPENOPEN"),
+            ("No such key", "No such key"),
+        ] {
+            assert_eq!(echo(words, url, &headers.map(str::as_bytes)), want);
+        }
+        assert_eq!(echo("as it is", "", &[] as &[&[u8]]), "as it is");
     }
 
     #[test]

@@ -5,15 +5,17 @@
 
 use super::error::raskio_error;
 use super::options::{self, Versioned};
+use super::secrets::{raskio_bearer_fn, raskio_credentials_fn};
 use super::status::raskio_status;
-use super::{bare_status, handle, null, status, unsupported, value};
-use crate::client::Client;
+use super::{bare_status, handle, null, secrets, status, unsupported, value};
+use crate::client::{Client, Hooks};
 use crate::config::{Backend, Concurrency, Config, Dispatch, Overrides};
+use crate::endpoint::site::Host;
 use crate::error::{Error, Result};
 use crate::op::call_host;
 use crate::stats::Snapshot;
 use crate::sys::cuda::PinnedPool;
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::time::Duration;
 
 pub use super::handle::raskio_client;
@@ -45,27 +47,6 @@ pub const RASKIO_LOCAL_URING: u32 = 1;
 pub const RASKIO_LOCAL_PREAD: u32 = 2;
 /// No limit: for max_concurrent_requests and for every time in milliseconds.
 pub const RASKIO_UNLIMITED: u32 = u32::MAX;
-
-/// Credentials for S3, filled by a raskio_credentials_fn.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct raskio_credentials {
-    /// Set by RaskIO: sizeof(raskio_credentials) as the library knows it.
-    pub struct_size: usize,
-    /// UTF-8, NUL-ended.
-    pub access_key_id: *const c_char,
-    /// UTF-8, NUL-ended.
-    pub secret_access_key: *const c_char,
-    /// UTF-8, NUL-ended. NULL: none.
-    pub session_token: *const c_char,
-    /// Seconds since 1970-01-01 UTC. 0: they never expire.
-    pub expires_unix_s: i64,
-}
-
-/// Fills `out` when credentials are needed or about to expire; returns 0 if it did. Runs on a RaskIO thread, one call
-/// at a time; the strings are copied before the next call.
-pub type raskio_credentials_fn =
-    Option<unsafe extern "C" fn(user_data: *mut c_void, out: *mut raskio_credentials) -> i32>;
 
 /// How a client works. Zero all of it, set struct_size, then what you want to set. Copied before the call returns.
 #[repr(C)]
@@ -120,17 +101,19 @@ pub struct raskio_client_options {
     pub uring_sqpoll_idle_ms: u32,
     /// RASKIO_CONCURRENCY_*, for MULTI_POLL. RASKIO_CONCURRENCY; default ADAPTIVE.
     pub concurrency: u32,
-    /// S3 credentials from the host, instead of environment, files and metadata. Not in this version: must be NULL.
+    /// S3 credentials from the host, instead of environment, files and services; called with user_data. May be NULL.
     pub credentials: raskio_credentials_fn,
     /// Called once with user_data, on a RaskIO thread, as the last callback of this client: when it is shut down, or
     /// when it ends because nothing refers to it any more. May be NULL.
     pub on_shut_down: Option<unsafe extern "C" fn(user_data: *mut c_void)>,
-    /// Handed to the callbacks above.
+    /// Handed to the callbacks of this struct.
     pub user_data: *mut c_void,
     /// CUDA events kept for each context while they are not used. Default 1024.
     pub max_free_events: u32,
     /// Must be zero.
     pub reserved0: u32,
+    /// Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL.
+    pub bearer: raskio_bearer_fn,
 }
 
 // SAFETY: repr(C), struct_size first, integers, pointers and optional functions without padding (asserted in layout.rs).
@@ -220,7 +203,8 @@ pub unsafe extern "C" fn raskio_client_new(
             }
             let options = options::read(options)?;
             let overrides = options.as_ref().map_or_else(|| Ok(Overrides::default()), |options| overrides(options))?;
-            let client = Client::new(Config::from_env(&overrides)?, options.and_then(on_shut_down))?;
+            let hooks = options.map(hooks).unwrap_or_default();
+            let client = Client::with(Config::from_env(&overrides)?, hooks)?;
             client_out.write(handle::into_raw(client));
             Ok(())
         })
@@ -363,9 +347,6 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         (Some(_), None) => return Err(null("pinned_free", "the function that takes back what pinned_alloc gave")),
         (None, Some(_)) => return Err(null("pinned_alloc", "the function that gives what pinned_free takes back")),
     };
-    if options.credentials.is_some() {
-        return Err(unsupported("a callback for S3 credentials", "leave credentials NULL"));
-    }
     let retry_status = match (options.retry_status.is_null(), options.retry_status_count) {
         (true, 0) => None,
         (true, count) => return Err(null("retry_status", &format!("an array of {count} HTTP statuses"))),
@@ -399,6 +380,14 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         uring_queue_depth: options::set(options.uring_queue_depth),
         uring_sqpoll_idle_ms: options::set(options.uring_sqpoll_idle_ms),
     })
+}
+
+fn hooks(options: raskio_client_options) -> Hooks {
+    let secrets = Host {
+        keys: secrets::host_keys(options.credentials, options.user_data),
+        bearer: secrets::host_bearer(options.bearer, options.user_data),
+    };
+    Hooks { on_shut_down: on_shut_down(options), secrets, env: None }
 }
 
 /// The host's last callback, ready to be called from a RaskIO thread.

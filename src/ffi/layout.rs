@@ -2,11 +2,12 @@
 //!
 //! New fields go to the tail and add lines; an existing line never changes. `tests_c/layout.c` says the same in C.
 
-use super::client::{raskio_client_options, raskio_credentials, raskio_stats};
+use super::client::{raskio_client_options, raskio_stats};
 use super::log::raskio_log_record;
 use super::object::{raskio_object_info, raskio_object_options};
 use super::op::{raskio_item_result, raskio_read_options, raskio_result};
 use super::read::{raskio_batch_options, raskio_read_spec};
+use super::secrets::{raskio_bearer, raskio_credentials};
 use super::table::raskio_api;
 use std::mem::offset_of;
 
@@ -30,7 +31,13 @@ layout! {
         session_token @ 24,
         expires_unix_s @ 32,
     }
-    raskio_client_options: 152 {
+    raskio_bearer: 32 {
+        struct_size @ 0,
+        origin @ 8,
+        token @ 16,
+        expires_unix_s @ 24,
+    }
+    raskio_client_options: 160 {
         struct_size @ 0,
         backend @ 8,
         reactor_dispatch @ 12,
@@ -58,6 +65,7 @@ layout! {
         user_data @ 136,
         max_free_events @ 144,
         reserved0 @ 148,
+        bearer @ 152,
     }
     raskio_stats: 176 {
         struct_size @ 0,
@@ -109,7 +117,7 @@ layout! {
         item_count @ 48,
         item_size @ 56,
     }
-    raskio_object_options: 96 {
+    raskio_object_options: 152 {
         struct_size @ 0,
         endpoint @ 8,
         flags @ 12,
@@ -123,6 +131,14 @@ layout! {
         ca_file @ 72,
         headers @ 80,
         header_count @ 88,
+        allowed_endpoints @ 96,
+        reserved0 @ 100,
+        bearer_token @ 104,
+        client_certificate @ 112,
+        client_key @ 120,
+        client_key_password @ 128,
+        proxy @ 136,
+        unix_socket @ 144,
     }
     raskio_object_info: 32 {
         struct_size @ 0,

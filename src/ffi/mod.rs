@@ -16,6 +16,7 @@ pub mod object;
 pub mod op;
 mod options;
 pub mod read;
+pub mod secrets;
 pub mod status;
 pub mod table;
 pub mod version;

@@ -9,6 +9,7 @@ use super::op::{completion, raskio_done_fn, raskio_op, raskio_read_options, read
 use super::options::{self, Versioned};
 use super::status::raskio_status;
 use super::{bare_status, handle, null, put_optional, status, text, unsupported, value};
+use crate::credentials::Secret;
 use crate::error::{Error, Result};
 use crate::object::{ObjectOptions, infer_endpoint};
 use std::ffi::{c_char, c_void};
@@ -17,15 +18,15 @@ pub use super::handle::raskio_object;
 
 /// Infer the kind of object from its URL.
 pub const RASKIO_ENDPOINT_AUTO: u32 = 0;
-/// http:// or https://.
+/// http:// or https://, sent byte for byte.
 pub const RASKIO_ENDPOINT_HTTP: u32 = 1;
-/// S3, signed. Not in this version.
+/// S3: signed, or unsigned where no credentials are found.
 pub const RASKIO_ENDPOINT_S3: u32 = 2;
-/// S3 without credentials. Not in this version.
+/// S3, never signed.
 pub const RASKIO_ENDPOINT_S3_PUBLIC: u32 = 3;
-/// A presigned S3 URL. Not in this version: HTTP takes it.
+/// A URL with a signature in its query, of S3 or any compatible service; its size is asked for by GET.
 pub const RASKIO_ENDPOINT_S3_PRESIGNED: u32 = 4;
-/// WebHDFS. Not in this version.
+/// WebHDFS or HttpFS.
 pub const RASKIO_ENDPOINT_WEBHDFS: u32 = 5;
 /// A local file. Not in this version.
 pub const RASKIO_ENDPOINT_FILE: u32 = 6;
@@ -33,6 +34,15 @@ pub const RASKIO_ENDPOINT_FILE: u32 = 6;
 pub const RASKIO_OBJECT_SIZE_KNOWN: u32 = 1;
 /// Flag: a local file that raskio_write may change. Not in this version.
 pub const RASKIO_OBJECT_WRITABLE: u32 = 2;
+/// Flag: the server's certificate is not verified. Everyone between can read and change everything; logged as a
+/// warning.
+pub const RASKIO_OBJECT_TLS_UNVERIFIED: u32 = 4;
+/// Flag: for s3://bucket/key, the bucket becomes part of the host name. The default at AWS, where its name allows it.
+pub const RASKIO_OBJECT_S3_VIRTUAL_HOST: u32 = 8;
+/// Flag: for s3://bucket/key, the bucket becomes the first part of the path. The default at other services.
+pub const RASKIO_OBJECT_S3_PATH_STYLE: u32 = 16;
+/// Flag: HTTP: the bearer token comes from the callback in the client's options.
+pub const RASKIO_OBJECT_BEARER_FROM_HOST: u32 = 32;
 /// The size is not known yet.
 pub const RASKIO_SIZE_UNKNOWN: u64 = u64::MAX;
 
@@ -49,17 +59,21 @@ pub struct raskio_object_options {
     pub flags: u32,
     /// Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0.
     pub size: u64,
-    /// S3 region. Not in this version: must be NULL.
+    /// S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
+    /// is put right once, by what the service answers.
     pub region: *const c_char,
-    /// URL of an S3-compatible service. Not in this version: must be NULL.
+    /// S3: the URL of a compatible service, for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
+    /// profile's, AWS itself.
     pub endpoint_url: *const c_char,
-    /// S3. Not in this version: must be NULL.
+    /// S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files,
+    /// web identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that
+    /// is opened with it is taken for S3.
     pub access_key_id: *const c_char,
-    /// S3. Not in this version: must be NULL.
+    /// S3.
     pub secret_access_key: *const c_char,
-    /// S3. Not in this version: must be NULL.
+    /// S3: with the two above; may be NULL. WebHDFS: the delegation token.
     pub session_token: *const c_char,
-    /// WebHDFS user. Not in this version: must be NULL.
+    /// WebHDFS: the user. NULL: user.name of the URL's query, KVIKIO_WEBHDFS_USERNAME, none.
     pub user_name: *const c_char,
     /// A file of CA certificates in PEM form, instead of CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR and the
     /// system's.
@@ -69,6 +83,24 @@ pub struct raskio_object_options {
     pub headers: *const *const c_char,
     /// Entries of headers.
     pub header_count: usize,
+    /// Kinds that RASKIO_ENDPOINT_AUTO may choose, 1u << RASKIO_ENDPOINT_* combined with |. 0: all.
+    pub allowed_endpoints: u32,
+    /// Must be zero.
+    pub reserved0: u32,
+    /// HTTP: goes into "Authorization: Bearer ", to the object's own origin only.
+    pub bearer_token: *const c_char,
+    /// A file with the client's certificate in PEM form, shown to the object's own origin only.
+    pub client_certificate: *const c_char,
+    /// A file with its key in PEM form. NULL: the certificate's file holds it.
+    pub client_key: *const c_char,
+    /// The password of that key.
+    pub client_key_password: *const c_char,
+    /// The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them.
+    /// NULL: the environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
+    pub proxy: *const c_char,
+    /// The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together
+    /// with proxy, and for the object's own origin only.
+    pub unix_socket: *const c_char,
 }
 
 // SAFETY: repr(C), struct_size first, integers and pointers without padding (asserted in layout.rs).
@@ -118,8 +150,8 @@ pub unsafe extern "C" fn raskio_endpoint_infer(url: *const c_char) -> u32 {
 /// object_out: receives the object, which must eventually be given to raskio_object_release.
 /// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
 ///
-/// INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right. UNSUPPORTED: a kind of object or an option that
-/// this version does not have. SHUT_DOWN, FORKED.
+/// INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault.
+/// UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_object_open(
     client: *mut raskio_client,
@@ -289,7 +321,22 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
     ];
     // SAFETY: promised by the caller.
     let Some(from) = (unsafe { options::read(from) })? else { return Ok(ObjectOptions::default()) };
-    options::flags("flags", from.flags, RASKIO_OBJECT_SIZE_KNOWN | RASKIO_OBJECT_WRITABLE)?;
+    const KNOWN: u32 = RASKIO_OBJECT_SIZE_KNOWN
+        | RASKIO_OBJECT_WRITABLE
+        | RASKIO_OBJECT_TLS_UNVERIFIED
+        | RASKIO_OBJECT_S3_VIRTUAL_HOST
+        | RASKIO_OBJECT_S3_PATH_STYLE
+        | RASKIO_OBJECT_BEARER_FROM_HOST;
+    options::flags("flags", from.flags, KNOWN)?;
+    options::reserved("reserved0", from.reserved0)?;
+    let has = |flag: u32| from.flags & flag != 0;
+    let virtual_host = match (has(RASKIO_OBJECT_S3_VIRTUAL_HOST), has(RASKIO_OBJECT_S3_PATH_STYLE)) {
+        (true, true) => {
+            return Err(Error::invalid("flags has both S3_VIRTUAL_HOST and S3_PATH_STYLE; one is possible"));
+        }
+        (false, false) => None,
+        (virtual_host, _) => Some(virtual_host),
+    };
     if from.flags & RASKIO_OBJECT_WRITABLE != 0 {
         return Err(unsupported("RASKIO_OBJECT_WRITABLE", "leave that flag out"));
     }
@@ -302,18 +349,6 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
     }
     if size_known && from.size == RASKIO_SIZE_UNKNOWN {
         return Err(Error::invalid("size is RASKIO_SIZE_UNKNOWN, but the flag RASKIO_OBJECT_SIZE_KNOWN is set"));
-    }
-    for (name, value) in [
-        ("region", from.region),
-        ("endpoint_url", from.endpoint_url),
-        ("access_key_id", from.access_key_id),
-        ("secret_access_key", from.secret_access_key),
-        ("session_token", from.session_token),
-        ("user_name", from.user_name),
-    ] {
-        if !value.is_null() {
-            return Err(unsupported(&format!("the option {name}"), "leave it NULL"));
-        }
     }
     if from.header_count > MOST_HEADERS {
         return Err(Error::invalid(format!(
@@ -328,12 +363,31 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
         // SAFETY: promised by the caller: `headers` holds `header_count` strings, and the strings end with NUL.
         .map(|at| unsafe { text(from.headers.add(at).read(), &format!("headers[{at}]")) }.map(str::to_owned))
         .collect::<Result<Vec<String>>>()?;
-    // SAFETY: promised by the caller.
-    let ca_file = (!from.ca_file.is_null()).then(|| unsafe { text(from.ca_file, "ca_file") }).transpose()?;
+    let string = |pointer: *const c_char, name: &str| -> Result<Option<String>> {
+        // SAFETY: promised by the caller.
+        (!pointer.is_null()).then(|| unsafe { text(pointer, name) }.map(str::to_owned)).transpose()
+    };
+    let secret = |pointer: *const c_char, name: &str| string(pointer, name).map(|text| text.map(Secret::new));
     Ok(ObjectOptions {
         endpoint: options::choice("endpoint", from.endpoint, &ENDPOINTS)?,
+        allowed_endpoints: from.allowed_endpoints,
         size: size_known.then_some(from.size),
         headers,
-        ca_file: ca_file.map(str::to_owned),
+        region: string(from.region, "region")?,
+        endpoint_url: string(from.endpoint_url, "endpoint_url")?,
+        virtual_host,
+        access_key_id: string(from.access_key_id, "access_key_id")?,
+        secret_access_key: secret(from.secret_access_key, "secret_access_key")?,
+        session_token: secret(from.session_token, "session_token")?,
+        user_name: string(from.user_name, "user_name")?,
+        bearer_token: secret(from.bearer_token, "bearer_token")?,
+        bearer_from_host: has(RASKIO_OBJECT_BEARER_FROM_HOST),
+        ca_file: string(from.ca_file, "ca_file")?,
+        tls_unverified: has(RASKIO_OBJECT_TLS_UNVERIFIED),
+        client_certificate: string(from.client_certificate, "client_certificate")?,
+        client_key: string(from.client_key, "client_key")?,
+        client_key_password: secret(from.client_key_password, "client_key_password")?,
+        proxy: string(from.proxy, "proxy")?,
+        unix_socket: string(from.unix_socket, "unix_socket")?,
     })
 }

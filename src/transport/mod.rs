@@ -6,7 +6,7 @@ pub mod thread_pool;
 pub mod waker;
 
 use crate::config::{Backend, Config};
-use crate::endpoint::Target;
+use crate::endpoint::{Amended, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectCore;
 use crate::op::Operation;
@@ -84,13 +84,26 @@ pub struct Transfer {
     pub stale: u32,
     /// It has gone back once from a remembered redirect to the object's own URL.
     pub went_back: bool,
+    /// What was wrong with it and was put right.
+    pub amended: Amended,
 }
 
 impl Transfer {
     /// A request that nobody has tried yet.
     pub fn new(op: Arc<Operation>, object: Arc<ObjectCore>, job: Job) -> Transfer {
         let history = History::default();
-        Transfer { op, object, job: Some(job), history, moved_to: None, redirects: 0, stale: 0, went_back: false }
+        let amended = Amended::default();
+        Transfer {
+            op,
+            object,
+            job: Some(job),
+            history,
+            moved_to: None,
+            redirects: 0,
+            stale: 0,
+            went_back: false,
+            amended,
+        }
     }
 
     /// What it does.

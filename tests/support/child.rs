@@ -15,7 +15,7 @@ pub fn is_child() -> bool {
 pub fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, test);
-    for name in ["RUST_LOG", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+    for name in ["RUST_LOG", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"] {
         command.env_remove(name);
     }
     command

@@ -4,8 +4,9 @@
 
 pub mod child;
 pub mod cuda;
+pub mod relay;
 
-use raskio::client::{Client, OnShutDown};
+use raskio::client::{Client, Hooks, OnShutDown};
 use raskio::config::{Backend, Config, Overrides};
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ObjectOptions, ReadOptions};
@@ -13,6 +14,7 @@ use raskio::op::{OpResult, Operation};
 use raskio::sys::mem::HostBuffer;
 use raskio::transport::{KINDS, Kind};
 use raskio_testserver::pattern_at;
+use std::ffi::OsString;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -85,7 +87,10 @@ pub fn config(backend: Backend, change: impl FnOnce(&mut Overrides)) -> Config {
     let mut overrides =
         Overrides { backend: Some(backend), num_threads: Some(8), num_reactors: Some(1), ..Overrides::default() };
     change(&mut overrides);
-    Config::resolve(&overrides, &|_| None).expect("settings")
+    let mut config = Config::resolve(&overrides, &|_| None).expect("settings");
+    // So that a stage can look for secrets in what libcurl says, over all tests.
+    config.verbose = std::env::var_os("RASKIO_TEST_VERBOSE").is_some();
+    config
 }
 
 /// A client that is shut down at the end of its test, and whose counters must balance then.
@@ -102,6 +107,16 @@ impl TestClient {
 
     pub fn build(config: Config, on_shut_down: Option<OnShutDown>) -> TestClient {
         TestClient(Client::new(config, on_shut_down).expect("a client"))
+    }
+
+    /// In an environment of these variables and no others, with callbacks for secrets.
+    pub fn in_environment(backend: Backend, variables: &[(&str, &str)], change: impl FnOnce(&mut Hooks)) -> TestClient {
+        let variables: Vec<(String, OsString)> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+        let env = move |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+        let mut hooks = Hooks { env: Some(Arc::new(env)), ..Hooks::default() };
+        change(&mut hooks);
+        TestClient(Client::with(config(backend, |_| {}), hooks).expect("a client"))
     }
 
     /// Opens a URL with default options.

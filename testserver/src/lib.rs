@@ -21,6 +21,8 @@
 //! | [`RequestInfo`] | what arrived: method, target and headers as on the wire, connection, time |
 //! | [`Gate`] | holds replies until the test, or the n-th request, opens it |
 //! | [`BlackHole`] | an address that never answers a connect |
+//! | [`s3`] | checks signatures as S3 does |
+//! | [`webhdfs`] | simulates a name node and a data node |
 //! | [`knobs`] | the same misbehaviour as query parameters, and `/ctl/…`, for tests in other languages |
 //!
 //! Each connection has a thread with a small stack, so that thousands are affordable. Call
@@ -36,19 +38,23 @@ pub mod knobs;
 mod plan;
 mod reply;
 mod request;
+pub mod s3;
 mod script;
 mod send;
 mod server;
 mod watch;
+pub mod webhdfs;
 
 pub use black_hole::BlackHole;
 pub use body::{Body, Object, pattern, pattern_at, pattern_crc32};
 pub use gate::Gate;
 pub use reply::Reply;
 pub use request::{ByteRange, RequestInfo};
+pub use s3::S3Account;
 pub use script::{Match, any, get, head, path};
 pub use server::{Builder, Server};
 pub use watch::Counts;
+pub use webhdfs::WebHdfs;
 
 /// Raises the soft limit of open files to the hard one and returns it.
 pub fn raise_open_file_limit() -> u64 {

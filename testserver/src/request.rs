@@ -34,9 +34,13 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// The target without the query, not decoded.
+    /// The target without the query, not decoded; of a whole URL, as a proxy gets it, the path.
     pub fn path(&self) -> &str {
-        self.target.split('?').next().unwrap_or_default()
+        let target = self.target.split('?').next().unwrap_or_default();
+        match target.split_once("://") {
+            Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
+            _ => target,
+        }
     }
 
     /// What stands behind the first `?`, not decoded.
@@ -262,6 +266,26 @@ mod tests {
         assert_eq!(ByteRange::Last(20).within(10), Some((0, 10)));
         assert_eq!(ByteRange::Last(0).within(10), None);
         assert_eq!(ByteRange::FromTo(0, 0).within(0), None);
+    }
+
+    #[test]
+    fn a_whole_url_has_a_path_too() {
+        for (target, path) in
+            [("http://h:1/a/b?c", "/a/b"), ("http://h", "/"), ("/a://b", "/a://b"), ("/a?x://y", "/a")]
+        {
+            let request = RequestInfo {
+                method: "GET".into(),
+                target: target.into(),
+                minor_version: 1,
+                headers: Vec::new(),
+                raw_head: Vec::new(),
+                body: Vec::new(),
+                connection: 0,
+                nth_on_connection: 0,
+                arrived: Instant::now(),
+            };
+            assert_eq!(request.path(), path);
+        }
     }
 
     #[test]

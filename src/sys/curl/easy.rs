@@ -157,6 +157,7 @@ impl<H: Handler> Easy<H> {
         // http and https (CURLPROTO_HTTP | CURLPROTO_HTTPS): no redirect or option leads to another protocol.
         self.long(curl_sys::CURLOPT_PROTOCOLS, 3)?;
         self.long(curl_sys::CURLOPT_TCP_KEEPALIVE, 1)?;
+        self.long(curl_sys::CURLOPT_SSLVERSION, curl_sys::CURL_SSLVERSION_TLSv1_2.into())?;
         self.long(missing::CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)?;
         // Ask for the bytes as they are, and never decode what a server encoded all the same: it is an error instead.
         self.string(curl_sys::CURLOPT_ACCEPT_ENCODING, c"identity")?;
@@ -181,16 +182,20 @@ impl<H: Handler> Easy<H> {
         self.string(curl_sys::CURLOPT_URL, url)
     }
 
+    /// Sets path and query as they stand on the request line, instead of those that libcurl makes of the URL; copied.
+    ///
+    /// # Errors
+    /// As [`Easy::new`].
+    pub fn set_request_target(&mut self, target: Option<&CStr>) -> Result<()> {
+        self.optional(missing::CURLOPT_REQUEST_TARGET, target)
+    }
+
     /// Sets the byte range (`a-b`) of the next transfer, or none; copied.
     ///
     /// # Errors
     /// As [`Easy::new`].
     pub fn set_range(&mut self, range: Option<&CStr>) -> Result<()> {
-        match range {
-            Some(range) => self.string(curl_sys::CURLOPT_RANGE, range),
-            // SAFETY: null is documented to unset the range.
-            None => unsafe { self.pointer(curl_sys::CURLOPT_RANGE, std::ptr::null_mut()) },
-        }
+        self.optional(curl_sys::CURLOPT_RANGE, range)
     }
 
     /// HEAD (true) or GET.
@@ -210,21 +215,6 @@ impl<H: Handler> Easy<H> {
         // SAFETY: the list stays in `self.headers` until it is replaced here or the handle is gone.
         unsafe { self.pointer(curl_sys::CURLOPT_HTTPHEADER, list.cast())? };
         self.headers = headers;
-        Ok(())
-    }
-
-    /// Sets the CA certificates to trust: a file, a folder, or both.
-    ///
-    /// # Errors
-    /// As [`Easy::new`].
-    pub fn set_ca(&mut self, file: Option<&CStr>, folder: Option<&CStr>) -> Result<()> {
-        for (option, value) in [(curl_sys::CURLOPT_CAINFO, file), (curl_sys::CURLOPT_CAPATH, folder)] {
-            match value {
-                Some(value) => self.string(option, value)?,
-                // SAFETY: null is documented to unset the option.
-                None => unsafe { self.pointer(option, std::ptr::null_mut())? },
-            }
-        }
         Ok(())
     }
 
@@ -262,19 +252,28 @@ impl<H: Handler> Easy<H> {
         value
     }
 
-    fn long(&mut self, option: CURLoption, value: c_long) -> Result<()> {
+    pub(super) fn long(&mut self, option: CURLoption, value: c_long) -> Result<()> {
         // SAFETY: the option takes a long.
         check(option, unsafe { curl_sys::curl_easy_setopt(self.raw.as_ptr(), option, value) })
     }
 
-    fn string(&mut self, option: CURLoption, value: &CStr) -> Result<()> {
+    pub(super) fn string(&mut self, option: CURLoption, value: &CStr) -> Result<()> {
         // SAFETY: the option takes a NUL-ended string and copies it.
         unsafe { self.pointer(option, value.as_ptr().cast_mut().cast()) }
     }
 
+    /// A string or a function that NULL unsets.
+    pub(super) fn optional(&mut self, option: CURLoption, value: Option<&CStr>) -> Result<()> {
+        match value {
+            Some(value) => self.string(option, value),
+            // SAFETY: null is documented to unset each option that this is called with.
+            None => unsafe { self.pointer(option, std::ptr::null_mut()) },
+        }
+    }
+
     /// # Safety
     /// `value` must be what `option` documents, and live as long as it says.
-    unsafe fn pointer(&mut self, option: CURLoption, value: *mut c_void) -> Result<()> {
+    pub(super) unsafe fn pointer(&mut self, option: CURLoption, value: *mut c_void) -> Result<()> {
         // SAFETY: promised by the caller.
         check(option, unsafe { curl_sys::curl_easy_setopt(self.raw.as_ptr(), option, value) })
     }

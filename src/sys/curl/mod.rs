@@ -2,12 +2,16 @@
 //!
 //! Everything libcurl calls back into is here, catches panics, and hands on to a [`Handler`].
 
+mod access;
+mod ask;
 mod easy;
 mod multi;
 mod share;
 mod sockets;
 mod url;
 
+pub use access::{Access, ClientCertificate, Trust};
+pub use ask::{Answer, Question, ask};
 pub(crate) use easy::c_string;
 pub use easy::{Easy, Finished, Handler, Headers, Settings};
 pub use multi::{Done, Multi};
@@ -26,6 +30,8 @@ pub const OLDEST: u32 = 0x07_55_00;
 mod missing {
     use curl_sys::{CURLMoption, CURLoption};
     pub const CURLOPT_SUPPRESS_CONNECT_HEADERS: CURLoption = 265;
+    pub const CURLOPT_ABSTRACT_UNIX_SOCKET: CURLoption = 10_264;
+    pub const CURLOPT_REQUEST_TARGET: CURLoption = 10_266;
     pub const CURLMOPT_NETWORK_CHANGED: CURLMoption = 17;
     pub const CURLMOPT_QUICK_EXIT: CURLMoption = 21;
     /// Closes idle connections.
@@ -128,6 +134,10 @@ mod tests {
             option(&curl, "CURLOPT(CURLOPT_SUPPRESS_CONNECT_HEADERS"),
             missing::CURLOPT_SUPPRESS_CONNECT_HEADERS
         );
+        // 10000: CURLOPTTYPE_OBJECTPOINT.
+        let socket = option(&curl, "CURLOPT(CURLOPT_ABSTRACT_UNIX_SOCKET");
+        assert_eq!(socket + 10_000, missing::CURLOPT_ABSTRACT_UNIX_SOCKET);
+        assert_eq!(option(&curl, "CURLOPT(CURLOPT_REQUEST_TARGET") + 10_000, missing::CURLOPT_REQUEST_TARGET);
         assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 1)"));
         assert!(curl.contains("#define CURL_WRITEFUNC_ERROR 0xFFFFFFFF"));
         url::tests::agrees_with(&urlapi);

@@ -1,9 +1,10 @@
 //! How a request starts: room in its sink, a permit, a name that is known, a handle.
 
-use super::Local;
 use super::attempt::{self, Course, Slot};
 use super::engine::Message;
 use super::names::Entry;
+use super::{Awaits, Local};
+use crate::credentials::authority;
 use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
 use crate::staging::{Room, Told};
@@ -42,7 +43,7 @@ impl Local {
                 Some(board) if one_at_a_time => board.take(self.index),
                 _ => self.queue.pop_front(),
             };
-            let Some(mut transfer) = transfer else {
+            let Some(transfer) = transfer else {
                 self.leave_line();
                 return Ok(());
             };
@@ -54,6 +55,8 @@ impl Local {
                 self.finish(transfer, Ok(()));
                 continue;
             }
+            // Before anything is taken: nothing is held while a secret is asked for.
+            let Some(mut transfer) = self.with_secret(transfer) else { continue };
             match self.prepare(&mut transfer) {
                 Room::Yes => {}
                 Room::Later => {
@@ -83,7 +86,7 @@ impl Local {
                     Entry::First(first) => lookup = Some(first),
                     Entry::Wait => {
                         transfer.pause();
-                        self.parked.push((target, transfer));
+                        self.parked.push((Awaits::Name(target.origin.clone()), transfer));
                         self.member().keeps_some.store(true, Ordering::Release);
                         continue;
                     }
@@ -122,6 +125,26 @@ impl Local {
         self.engine.gate.enter(self.index, Instant::now()).map(Some)
     }
 
+    /// A request whose secret is there; one that must wait for it is put aside.
+    fn with_secret(&mut self, mut transfer: Transfer) -> Option<Transfer> {
+        let Some(secret) = transfer.object.endpoint().authority().cloned() else { return Some(transfer) };
+        match secret.enter(self.index, &self.granted) {
+            Ok(authority::Entry::Go) => Some(transfer),
+            Ok(authority::Entry::Wait) => {
+                // It may have been sent before, and refused.
+                transfer.pause();
+                self.parked.push((Awaits::Secret(secret.number()), transfer));
+                self.member().keeps_some.store(true, Ordering::Release);
+                None
+            }
+            Err(error) => {
+                self.dequeued();
+                self.conclude(attempt::fail(transfer, error));
+                None
+            }
+        }
+    }
+
     /// Has the sink of a request get ready; if it must wait, [`Message::Room`] says when it need not any more.
     fn prepare(&self, transfer: &mut Transfer) -> Room {
         let (engine, index, number) = (&self.engine, self.index, self.waiting.next_number());
@@ -148,7 +171,8 @@ impl Local {
     }
 
     pub(super) fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
-        let retry = transfer.history.failures + transfer.history.resumes > 0;
+        // The second hop of a second attempt is not a third one.
+        let retry = transfer.moved_to.is_none() && transfer.history.failures + transfer.history.resumes > 0;
         let looks_up = course.lookup.is_some();
         let easy = match self.idle.pop() {
             Some(easy) => Ok(easy),

@@ -5,12 +5,12 @@ mod judge;
 pub use judge::{explanation, fail, retry_later};
 
 use crate::endpoint::head::ResponseHead;
-use crate::endpoint::{Target, WireRequest, redact};
+use crate::endpoint::{Carried, Target, WireRequest, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
 use crate::plan::ByteRange;
-use crate::sys::curl::{Easy, Handler, Headers};
+use crate::sys::curl::{Access, Easy, Handler, Headers};
 use crate::sys::fault::{self, Point};
 use crate::transport::reactor::names::Lookup;
 use crate::transport::{Job, Transfer};
@@ -70,6 +70,9 @@ pub struct Slot {
 pub struct Attempt {
     transfer: Transfer,
     course: Course,
+    carried: Carried,
+    /// With every header that went out.
+    sent: Arc<Target>,
     head: ResponseHead,
     body: Body,
     explanation: Vec<u8>,
@@ -163,12 +166,17 @@ pub fn start(
             let Some(missing) = transfer.missing() else {
                 return Err((transfer, Error::new(ErrorKind::Internal, "a request without a range was started")));
             };
-            let mut wire = endpoint.get(target, missing);
-            if transfer.written() > 0 {
-                wire.if_match = transfer.object.strong_etag();
-            }
-            wire
+            endpoint.get(target, missing).map(|mut wire| {
+                if transfer.written() > 0 {
+                    wire.if_match = transfer.object.strong_etag();
+                }
+                wire
+            })
         }
+    };
+    let wire = match wire {
+        Ok(wire) => wire,
+        Err(error) => return Err((transfer, error)),
     };
     if let Err(error) = apply(easy, &wire) {
         easy.handler().applied = None;
@@ -176,10 +184,13 @@ pub fn start(
     }
     transfer.op.add_attempt();
     let slot = easy.handler();
+    let (carried, sent) = (wire.carried.clone(), wire.target.clone());
     slot.applied = Some(wire);
     slot.attempt = Some(Attempt {
         transfer,
         course,
+        carried,
+        sent,
         head: ResponseHead::default(),
         body: Body::Unseen,
         explanation: Vec::new(),
@@ -195,12 +206,14 @@ fn apply(easy: &mut Easy<Slot>, wire: &WireRequest) -> Result<()> {
     let before = easy.handler().applied.take();
     let before = before.as_ref();
     let same_target = before.is_some_and(|before| Arc::ptr_eq(&before.target, &wire.target));
-    if !same_target {
-        easy.set_url(&wire.target.url)?;
-        let tls = &wire.target.tls;
-        if !before.is_some_and(|before| Arc::ptr_eq(&before.target.tls, tls)) {
-            easy.set_ca(tls.file.as_deref(), tls.folder.as_deref())?;
-        }
+    if !same_target || before.is_none_or(|before| before.url != wire.url) {
+        easy.set_url(wire.url())?;
+        easy.set_request_target(wire.request_target().as_deref())?;
+    }
+    let access = &wire.target.access;
+    let same_access = |before: &Arc<Access>| Arc::ptr_eq(before, access) || before == access;
+    if !before.is_some_and(|before| same_access(&before.target.access)) {
+        easy.set_access(access)?;
     }
     if !same_target || before.is_none_or(|before| before.if_match != wire.if_match) {
         let if_match = match &wire.if_match {
@@ -338,11 +351,16 @@ impl Attempt {
         }
     }
 
+    /// The entity tag of the reply, if it names a version of the object.
+    fn version(&self) -> Option<&str> {
+        self.head.etag.as_deref().filter(|_| self.transfer.object.endpoint().has_versions())
+    }
+
     /// Checks a successful head against what was asked for and what is known; returns the bytes it promises.
     fn check(&self, missing: ByteRange) -> Result<u64> {
         let object = &self.transfer.object;
         // A reply for another version may well have another size: say that it changed, not that the range is odd.
-        object.learn(self.head.total(), self.head.etag.as_deref()).map_err(|error| self.with_status(error))?;
+        object.learn(self.head.total(), self.version()).map_err(|error| self.with_status(error))?;
         let reply = object.endpoint().check(missing, &self.head)?;
         object.learn(reply.total, None).map_err(|error| self.with_status(error))?;
         Ok(reply.len)

@@ -110,7 +110,7 @@ impl Local {
             match message {
                 Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
                 Message::Work(transfer) => self.refuse(transfer),
-                Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Room(_) => {}
+                Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) | Message::Room(_) => {}
             }
         }
         self.leave_line();

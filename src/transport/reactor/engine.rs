@@ -2,6 +2,7 @@
 
 use super::names::{Names, Tell};
 use crate::config::{Concurrency, Config};
+use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
@@ -39,6 +40,8 @@ pub enum Message {
     Room(u64),
     /// What became of a look-up that requests put aside wait for.
     Name(Origin, Option<Error>),
+    /// What became of the secret, by its authority's number, that requests put aside wait for.
+    Secret(usize, Option<Error>),
 }
 
 /// What a thread does about the end.
@@ -239,6 +242,13 @@ impl Tell for Engine {
         let message = Message::Name(origin.clone(), failure.cloned());
         // Refused only by a thread that has ended everything it had.
         let _ = self.members[member].inbox.push(vec![message]);
+    }
+}
+
+impl Granted for Engine {
+    fn granted(&self, member: usize, authority: usize, failure: Option<&Error>) {
+        // As above.
+        let _ = self.members[member].inbox.push(vec![Message::Secret(authority, failure.cloned())]);
     }
 }
 

@@ -9,7 +9,8 @@ pub mod pool;
 mod timers;
 mod waiting;
 
-use crate::endpoint::{Origin, Target};
+use crate::credentials::authority::Granted;
+use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi};
@@ -64,8 +65,8 @@ struct Local {
     idle: Vec<Easy<Slot>>,
     /// Requests that wait for a permit.
     queue: VecDeque<Transfer>,
-    /// Requests that wait until the name of where they go is known.
-    parked: Vec<(Arc<Target>, Transfer)>,
+    /// Requests that wait for something that is asked for once for all of them.
+    parked: Vec<(Awaits, Transfer)>,
     /// Requests that wait for their sinks.
     waiting: Waiting,
     /// The transfers that look a name up for others.
@@ -82,12 +83,24 @@ struct Local {
     in_line: bool,
     /// The engine, as look-ups report to it.
     tell: Arc<dyn Tell>,
+    /// The engine, as secrets report to it.
+    granted: Arc<dyn Granted>,
+}
+
+/// What a parked request waits for.
+#[derive(PartialEq)]
+enum Awaits {
+    /// The name of where it goes.
+    Name(Origin),
+    /// The secret that the authority of this number is asking for.
+    Secret(usize),
 }
 
 impl Local {
     fn new(engine: Arc<Engine>, index: usize) -> Local {
         Local {
             tell: engine.clone(),
+            granted: engine.clone(),
             engine,
             index,
             multi: None,
@@ -154,7 +167,8 @@ impl Local {
             match message {
                 Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Ok(())),
                 Message::Work(transfer) => self.queue.push_back(transfer),
-                Message::Name(origin, failure) => self.name_told(&origin, failure),
+                Message::Name(origin, failure) => self.told(&Awaits::Name(origin), failure),
+                Message::Secret(authority, failure) => self.told(&Awaits::Secret(authority), failure),
                 Message::Room(number) => with_room.extend(self.waiting.take(number)),
                 Message::Deadline(at, op) => self.timers.push(at, Due::Deadline(op)),
                 Message::Trim => {
@@ -170,17 +184,22 @@ impl Local {
         with_room.into_iter().rev().for_each(|transfer| self.ready(transfer));
     }
 
-    /// The requests that waited for a name go on, in their order, or fail as the one did that looked it up.
-    fn name_told(&mut self, origin: &Origin, failure: Option<Error>) {
+    /// The requests that waited for this go on, in their order, or fail as the question did.
+    fn told(&mut self, what: &Awaits, failure: Option<Error>) {
         let (told, stay): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.parked).into_iter().partition(|(target, _)| target.origin == *origin);
+            std::mem::take(&mut self.parked).into_iter().partition(|(awaits, _)| awaits == what);
         self.parked = stay;
         for (_, transfer) in told.into_iter().rev() {
             match &failure {
                 None => self.ready(transfer),
                 Some(error) => {
                     self.dequeued();
-                    self.retry_later(transfer, error.clone(), false);
+                    match error.kind() {
+                        ErrorKind::Connection | ErrorKind::TimedOut | ErrorKind::Unavailable => {
+                            self.retry_later(transfer, error.clone(), false);
+                        }
+                        _ => self.conclude(attempt::fail(transfer, error.clone())),
+                    }
                 }
             }
         }

@@ -78,7 +78,7 @@ pub(in crate::transport) fn accept(engine: &Engine, batch: &[Transfer], watcher:
 pub(in crate::transport) fn works(messages: Vec<Message>) -> Vec<Transfer> {
     let work = |message| match message {
         Message::Work(transfer) => Some(transfer),
-        Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Room(_) => None,
+        Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) | Message::Room(_) => None,
     };
     messages.into_iter().filter_map(work).collect()
 }

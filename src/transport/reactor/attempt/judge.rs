@@ -1,7 +1,7 @@
 //! What an attempt's end means: a success, an error, or another attempt.
 
 use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Verdict};
-use crate::endpoint::{Stat, http, redact};
+use crate::endpoint::{Refusal, Stat, http, redact, webhdfs};
 use crate::error::{Error, ErrorKind};
 use crate::retry::{self, History, RetryPolicy};
 use crate::sys::curl::Finished;
@@ -38,6 +38,13 @@ impl Attempt {
             }
             None => {}
         }
+        if self.amended() {
+            if self.course.remembered {
+                self.transfer.object.forget(&self.course.target);
+            }
+            self.transfer.moved_to = None;
+            return Verdict::Again(self.transfer, Duration::ZERO);
+        }
         match (self.head.status, &self.head.location) {
             (301 | 302 | 303 | 307 | 308, Some(_)) => return self.redirected(),
             (401 | 403 | 404 | 410, _) if self.course.remembered && !self.transfer.went_back => {
@@ -62,9 +69,23 @@ impl Attempt {
         }
     }
 
+    fn refusal(&self) -> Refusal<'_> {
+        Refusal { head: &self.head, body: &self.explanation, carried: &self.carried }
+    }
+
+    /// The refusal was about something that is put right by now.
+    fn amended(&mut self) -> bool {
+        let mut amended = self.transfer.amended;
+        let refused = !(200..300).contains(&self.head.status);
+        let again = refused && self.transfer.object.endpoint().amend(&self.refusal(), &mut amended);
+        self.transfer.amended = amended;
+        again
+    }
+
     /// The head says everything, whatever happened to the body: of an error, or of a stat.
     fn explained(&self) -> bool {
-        let of_stat = matches!(self.transfer.job(), Job::Stat { .. });
+        let endpoint = self.transfer.object.endpoint();
+        let of_stat = matches!(self.transfer.job(), Job::Stat { .. }) && !endpoint.stat_needs_body();
         self.head.complete && (of_stat || !(200..300).contains(&self.head.status))
     }
 
@@ -106,9 +127,9 @@ impl Attempt {
 
     fn stat_done(mut self, probe: bool) -> Verdict {
         let object = self.transfer.object.clone();
-        let answer = object.endpoint().check_stat(probe, &self.head);
+        let answer = object.endpoint().check_stat(probe, &self.head, &self.explanation);
         match answer {
-            Ok(Stat::Size(size)) => match object.learn(Some(size), self.head.etag.as_deref()) {
+            Ok(Stat::Size(size)) => match object.learn(Some(size), self.version()) {
                 Ok(()) => self.succeed(),
                 Err(error) => self.fail(error),
             },
@@ -118,7 +139,10 @@ impl Attempt {
                 }
                 Verdict::Again(self.transfer, Duration::ZERO)
             }
-            Err(error) if error.kind() == ErrorKind::Range => self.fail(error),
+            // What is wrong with a success is the endpoint's to say; a refusal has words of its own.
+            Err(error) if (200..300).contains(&self.head.status) || error.kind() == ErrorKind::Range => {
+                self.fail(error)
+            }
             Err(_) => {
                 let error = self.status_error();
                 self.fail(error)
@@ -165,9 +189,18 @@ impl Attempt {
     }
 
     fn status_error(&self) -> Error {
-        let error = http::status_error(self.head.status);
-        match explanation(&self.explanation) {
-            Some(words) => error.note(format_args!("the server says: {words}")),
+        let endpoint = self.transfer.object.endpoint();
+        let status = self.head.status;
+        let mut error =
+            Error::new(endpoint.error_kind(&self.refusal()), http::status_words(status)).with_http_status(status);
+        let body = self.explanation.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let url = self.sent.url.to_string_lossy();
+        let headers: Vec<&[u8]> = self.sent.headers.iter().map(|line| line.as_bytes()).collect();
+        if let Some(words) = explanation(redact::echo(body, &url, &headers).as_bytes()) {
+            error = error.note(format_args!("the server says: {words}"));
+        }
+        match endpoint.hint(status) {
+            Some(words) => error.note(words),
             None => error,
         }
     }
@@ -179,7 +212,7 @@ impl Attempt {
     }
 
     fn succeed(self) -> Verdict {
-        if self.transfer.moved_to.is_some() {
+        if self.transfer.moved_to.is_some() && self.transfer.object.endpoint().remembers_redirects() {
             self.transfer.object.remember(&self.course.target);
         }
         Verdict::Done(self.transfer, Ok(()))
@@ -268,8 +301,10 @@ fn curl_error(finished: &Finished) -> Error {
     let words = redact::printable(&finished.message, 200);
     let kind = ErrorKind::from_curl_code(finished.code);
     // libcurl says "could not connect" for everything; only errno tells a refusal from a process out of files.
+    // What TLS fails by is never errno's matter: that is about another address of the host.
     let cause = match finished.os_code {
         0 => String::new(),
+        _ if kind == ErrorKind::Tls => String::new(),
         errno => format!(", {}", std::io::Error::from_raw_os_error(errno)),
     };
     Error::new(kind, format!("{words} (libcurl error {}{cause})", finished.code)).with_os_code(finished.os_code)
@@ -294,6 +329,9 @@ pub fn explanation(body: &[u8]) -> Option<String> {
         (Some(code), Some(message)) => return Some(format!("{code}: {message}")),
         (Some(words), None) | (None, Some(words)) => return Some(words),
         (None, None) => {}
+    }
+    if let Some((name, message)) = webhdfs::exception(body) {
+        return Some(redact::printable(&format!("{name}: {message}"), 200));
     }
     // A page's title says what the page says, without the markup.
     if let Some(title) = element("title") {
