@@ -166,9 +166,7 @@ run_bench() {
       --kvikio-python "$(command -v python3)" "$@" || broken=$((broken + 1))
   }
   speeds --cases large,device --clients "$clients" --output "$out/bench"
-  say "the same into GPU memory, with buffers recycled by cuLaunchHostFunc:"
-  RASKIO_BENCH_RECYCLE=host_function speeds --cases device --clients raskio --output "$out/bench_host_function"
-  rm -rf "$site" "$out"/bench_host_function.{json,svg}
+  rm -rf "$site"
 }
 
 run_soak() {

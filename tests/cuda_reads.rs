@@ -196,31 +196,3 @@ fn a_cancelled_read_ends_and_its_buffers_come_back() {
         read(&object, 0, MIB);
     });
 }
-
-/// The other way of learning that a copy is done, for the benchmarks: a host function instead of an event.
-#[test]
-fn recycling_by_host_function_delivers_the_same() {
-    use support::child;
-    let test = "recycling_by_host_function_delivers_the_same";
-    if !child::is_child() {
-        return drop(child::succeeds(child::again(test).env("RASKIO_BENCH_RECYCLE", "host_function")));
-    }
-    let gpu = Gpu::new();
-    each_backend(|backend| {
-        let server = server_of(4 << 20);
-        let client = DeviceClient::new(backend, |options| {
-            options.task_size = Some(64 << 10);
-            options.max_pinned_bytes = Some(256 << 10);
-            options.bounce_buffer_size = Some(64 << 10);
-        });
-        let object = client.open(&server.url("/data"));
-        read(&object, 0, 4 << 20);
-        assert!(gpu.sim.count("cuLaunchHostFunc") > 0);
-        assert_eq!(client.stats().events_total, 0);
-        // Nobody is called when the device fails, and the read ends all the same.
-        gpu.sim.fail("cuLaunchHostFunc", 1, false, 2);
-        let memory = DeviceMemory::new(1000);
-        start(&object, 0, &memory).fails(ErrorKind::Cuda, &["cuLaunchHostFunc"]);
-        memory.free();
-    });
-}

@@ -178,12 +178,6 @@ impl Threads for Stager {
     }
 }
 
-/// How the end of a copy is learned, until both have been measured on one machine (benches/README.md): an event, or a function
-/// that the driver calls.
-fn by_host_function() -> bool {
-    std::env::var_os("RASKIO_BENCH_RECYCLE").is_some_and(|value| value == "host_function")
-}
-
 /// What only the thread touches.
 struct Local {
     shared: Arc<Stager>,
@@ -193,7 +187,6 @@ struct Local {
     messages: VecDeque<Message>,
     /// Copies that are over, and whether their bytes are in place. Ended outside the context: the host is called from there.
     over: Vec<(Copy, bool)>,
-    host_function: bool,
 }
 
 enum Next {
@@ -207,8 +200,7 @@ enum Next {
 
 impl Local {
     fn new(shared: Arc<Stager>) -> Local {
-        let host_function = by_host_function();
-        Local { shared, own: None, callers: Vec::new(), messages: VecDeque::new(), over: Vec::new(), host_function }
+        Local { shared, own: None, callers: Vec::new(), messages: VecDeque::new(), over: Vec::new() }
     }
 
     fn run_to_the_end(mut self) {
@@ -306,9 +298,8 @@ impl Local {
                 }
             }
         }
-        let (events, flag) = (self.shared.events.clone(), self.host_function);
-        self.own.iter_mut().for_each(|lane| lane.seal(current, &events, flag));
-        self.callers.iter_mut().for_each(|lane| lane.seal(current, &events, false));
+        let events = self.shared.events.clone();
+        self.own.iter_mut().chain(&mut self.callers).for_each(|lane| lane.seal(current, &events));
         let ended = self.collect(current);
         // One at a time: copies that came meanwhile go first.
         let pinned = self.shared.cache.serve(current);
@@ -316,7 +307,7 @@ impl Local {
             return Next::Again;
         }
         match &self.own {
-            Some(own) if !own.is_empty() && !self.host_function => {
+            Some(own) if !own.is_empty() => {
                 if own.wait() {
                     Next::Again
                 } else {
@@ -335,7 +326,7 @@ impl Local {
         if copy.buffer.is_none() {
             return self.end(copy);
         }
-        let (events, by_flag) = (self.shared.events.clone(), self.host_function && copy.stream.is_none());
+        let events = self.shared.events.clone();
         let lane = match self.lane(copy.stream, current) {
             Ok(lane) => lane,
             Err(failure) => {
@@ -359,7 +350,7 @@ impl Local {
             }
         }
         if lane.is_full() {
-            lane.seal(current, &events, by_flag);
+            lane.seal(current, &events);
         }
     }
 
