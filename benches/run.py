@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs RaskIO beside a raw receive loop, a bare libcurl loop and KvikIO, in one go, and compares.
+"""Runs RaskIO beside a raw receive loop, bare libcurl, KvikIO, S3 clients and the object_store crate, and compares.
 
-Starts nginx on loopback with a file of random bytes in memory, builds the clients, runs them in interleaved rounds
-(each round runs every client of every case once, in an order of its own), checks what each one read, and writes
-OUTPUT.json (every sample), OUTPUT.md (medians, spread, ratios) and, where matplotlib is there, OUTPUT.svg.
+Starts nginx on loopback with random bytes in memory, builds the clients, runs them in interleaved rounds (each round
+runs every client of every case once, in an order of its own), checks what each one read, and writes OUTPUT.json (every
+sample), OUTPUT.md (targets, medians, spread, ratios) and OUTPUT-*.svg.
 """
 
 import argparse
@@ -11,17 +11,15 @@ import datetime
 import json
 import os
 import platform
-import random
 import signal
 import subprocess
 import sys
-import zlib
+from dataclasses import asdict
 from pathlib import Path
 
-from harness import Unavailable, clients, matrix, report, servers
+from harness import Unavailable, clients, matrix, measure, plans, programs, report, servers, targets
 
-KINDS = ("raw", "curl", "kvikio", "raskio")
-RUN_LIMIT_S = 300
+CASE_KEYS = ("name", "title", "mode", "shape", "cold", "device", "total", "request")
 
 
 def main():
@@ -29,22 +27,22 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse_options()
     config, cases = matrix.PROFILES[options.profile]
-    cases = [case.scaled(options.scale) for case in cases if not options.cases or case.name in options.cases]
-    built = clients.ROOT / "build" / "bench" / "programs"
-    programs = clients.Programs(built, options.clients, options.prefix, options.kvikio_python)
-    for kind, reason in programs.missing.items():
+    cases = [case for case in cases if not options.cases or case.name in options.cases]
+    cases = [case.scaled(options.scale) for case in cases]
+    folder = clients.ROOT / "build" / "bench" / "programs"
+    built = programs.Programs(folder, options.clients, options.prefix, options.kvikio_python)
+    for kind, reason in built.missing.items():
         print(f"without {kind}: {reason}", file=sys.stderr)
-    if "raskio" in programs.missing:
+    if "raskio" in built.missing:
         return 1
     try:
-        with servers.nginx(config, max(case.object_bytes for case in cases), options.nginx) as server:
-            result = measure(options, cases, programs, server)
+        with servers.nginx(config, plans.files(case.plan() for case in cases), options.nginx) as server:
+            result = describe(options, cases, built, server, measure.measure(options, cases, built, server))
     except Unavailable as reason:
         print(f"no server: {reason}", file=sys.stderr)
         return 1
-    write(result, options.output)
-    failed = any(case["failures"] for case in result["cases"])
-    return 1 if failed else 0
+    write(result, options, folder)
+    return 1 if any(case["failures"] for case in result["cases"]) else 0
 
 
 def comma_list(text):
@@ -56,18 +54,23 @@ def parse_options():
     add = parser.add_argument
     add("--profile", choices=matrix.PROFILES, default="small", help="what fits the machine (default: small)")
     add("--cases", type=comma_list, help="only these, separated by commas")
-    add("--clients", type=comma_list, default=KINDS, help=f"only these of {','.join(KINDS)}")
-    add("--rounds", type=int, default=5, help="default: 5")
+    add("--clients", type=comma_list, default=clients.KINDS, help=f"only these of {','.join(clients.KINDS)}")
+    add("--quick", action="store_true", help="a rough answer within 3 minutes: a fifth of the bytes, fewer rounds")
+    add("--rounds", type=int, help="at most (default: 5; --quick: 3)")
+    add("--minutes", type=float, help="start no round that would not be over by then (default: 13.5; --quick: 2.5)")
+    add("--slow-rounds", type=int, help="rounds that boto3 and awscrt take part in (default: 2; --quick: 1)")
     add(
         "--reps",
         type=int,
         default=2,
         help="repetitions of a run; of several, the first warms up and does not count (default: 2)",
     )
-    add("--scale", type=float, default=1.0, help="read this many times as much (0.05: a short look)")
+    add("--scale", type=float, help="read this many times as much (default: 1; --quick: 0.2)")
+    add("--idle-seconds", type=int, help="how long idle clients are watched; 0: not (default: 30; --quick: 15)")
     add("--prefix", type=Path, help="an installed RaskIO (default: include/ and target/release/ of this tree)")
     add("--kvikio-python", type=Path, help="an interpreter that has kvikio (default: one is made from KvikIO's wheels)")
     add("--nginx", default="nginx", help="nginx's program")
+    add("--no-plots", action="store_true", help="draw nothing, and so need no matplotlib")
     add(
         "--output",
         type=Path,
@@ -75,110 +78,47 @@ def parse_options():
         help="where the results go, without suffix",
     )
     options = parser.parse_args()
+    for name, quick, full in (
+        ("rounds", 3, 5),
+        ("slow_rounds", 1, 2),
+        ("minutes", 2.5, 13.5),
+        ("scale", 0.2, 1.0),
+        ("idle_seconds", 15, 30),
+    ):
+        if getattr(options, name) is None:
+            setattr(options, name, quick if options.quick else full)
     known = [case.name for case in matrix.PROFILES[options.profile][1]]
-    for wanted, allowed, name in ((options.cases or [], known, "case"), (options.clients, KINDS, "client")):
+    for wanted, allowed, name in ((options.cases or [], known, "case"), (options.clients, clients.KINDS, "client")):
         for word in wanted:
             if word not in allowed:
                 parser.error(f"unknown {name} {word!r}; there is {', '.join(allowed)}")
-    if options.rounds < 1 or options.reps < 1 or options.scale <= 0:
-        parser.error("--rounds, --reps and --scale must be positive")
+    if min(options.slow_rounds, options.idle_seconds) < 0:
+        parser.error("--slow-rounds and --idle-seconds must not be negative")
+    if options.rounds < 1 or options.reps < 1 or options.scale <= 0 or options.minutes <= 0:
+        parser.error("--rounds, --reps, --scale and --minutes must be positive")
     return options
 
 
-def measure(options, cases, programs, server):
-    expected = {case.name: checksum(server.data, case) for case in cases}
-    samples = {case.name: [] for case in cases}
-    failures = {case.name: [] for case in cases}
-    for number in range(1, options.rounds + 1):
-        for case in cases:
-            order = [
-                client
-                for client in case.clients
-                if client.kind in options.clients and client.kind not in programs.missing
-            ]
-            random.Random(number).shuffle(order)
-            for client in order:
-                about = {"label": client.label, "kind": client.kind, "round": number, "load": os.getloadavg()[0]}
-                try:
-                    command, environment = programs.command(
-                        client, case, server.url(case.port), options.reps, server.certificate
-                    )
-                    for line in run(command, environment, expected[case.name]):
-                        samples[case.name].append(about | line)
-                except RunFailed as failure:
-                    failures[case.name].append(about | {"reason": str(failure)})
-                    print(f"round {number} {case.name:10} {client.label:48} failed: {failure}", file=sys.stderr)
-                    continue
-                print(
-                    f"round {number} {case.name:10} {client.label:48} {brief(samples[case.name][-1], case.mode)}",
-                    file=sys.stderr,
-                )
-    position = {(case.name, client.label): i for case in cases for i, client in enumerate(case.clients)}
-    for case in cases:
-        samples[case.name].sort(key=lambda sample: (position[case.name, sample["label"]], sample["round"]))
+def describe(options, cases, built, server, measured):
+    """The result, as it goes into the JSON file."""
+    samples, failures, idle, rounds, seconds = measured
+    settings = {name: getattr(options, name) for name in ("profile", "reps", "scale", "slow_rounds", "idle_seconds")}
     return {
         "machine": machine(server),
-        "settings": {
-            "profile": options.profile,
-            "rounds": options.rounds,
-            "reps": options.reps,
-            "scale": options.scale,
-        },
-        "missing": programs.missing,
+        "versions": {s["kind"]: s["version"] for case in samples.values() for s in case},
+        "settings": settings | {"rounds": rounds, "minutes_taken": seconds / 60},
+        "missing": built.missing,
+        "idle": idle,
         "cases": [
             {
-                "name": case.name,
-                "title": case.title,
-                "mode": case.mode,
-                "total": case.total,
-                "request": case.request,
-                "stride": case.stride,
-                "rows": report.summarise(samples[case.name], case.mode),
+                **{key: getattr(case, key) for key in CASE_KEYS},
+                "rows": report.summarise(samples[case.name], {c.label: asdict(c) for c in case.clients}),
                 "failures": failures[case.name],
                 "samples": samples[case.name],
             }
             for case in cases
         ],
     }
-
-
-def brief(sample, mode):
-    return ", ".join(
-        f"{report.number(value)} {unit}"
-        for value, unit in zip(report.figures(sample, mode), report.UNITS[mode], strict=True)
-    )
-
-
-class RunFailed(Exception):
-    """A client did not do what it was asked."""
-
-
-def run(command, environment, expected):
-    """One process; its repetitions, without the one that warms up."""
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=RUN_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        raise RunFailed(f"not done within {RUN_LIMIT_S} s") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise RunFailed(f"exit status {done.returncode}: {last}")
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        raise RunFailed("printed no result")
-    for line in lines:
-        if line["adler32"] != expected:
-            raise RunFailed("read the wrong bytes")
-    return lines[1:] or lines
-
-
-def checksum(path, case):
-    """Of what a client of this case must read, in the order of its requests."""
-    value = 1
-    with open(path, "rb") as file:
-        for i in range(case.total // case.request):
-            file.seek(i * case.stride)
-            value = zlib.adler32(file.read(case.request), value)
-    return value
 
 
 def machine(server):
@@ -188,6 +128,7 @@ def machine(server):
         "cpu": models[0] if models else platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
+        "python": platform.python_version(),
         "nginx": server.version,
         "date": datetime.date.today().isoformat(),
         "commit": commit(),
@@ -197,7 +138,9 @@ def machine(server):
 def commit():
     """What is measured. A machine without git may have been sent a bundle that says so (scripts/gpu.sh)."""
     try:
-        found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=clients.ROOT)
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=clients.ROOT
+        )
         text = found.stdout.strip()
     except FileNotFoundError:
         text = ""
@@ -205,15 +148,30 @@ def commit():
     return text or (bundled.read_text().strip() if bundled.exists() else "unknown")
 
 
-def write(result, output):
+def write(result, options, folder):
+    output = options.output
     output.parent.mkdir(parents=True, exist_ok=True)
-    paths = [output.with_name(output.name + suffix) for suffix in (".json", ".md", ".svg")]
-    paths[0].write_text(json.dumps(result, indent=1) + "\n")
-    paths[1].write_text(report.markdown(result))
-    if not report.plot(result, paths[2]):
-        paths.pop()
-    print(paths[1].read_text())
-    print("written:", *paths)
+    source, page = (output.with_name(output.name + suffix) for suffix in (".json", ".md"))
+    source.write_text(json.dumps(result, indent=1) + "\n")
+    summary = targets.markdown(result)
+    page.write_text(report.markdown(result, summary))
+    print("\n".join(summary))
+    print("written:", source, page, *([] if options.no_plots else plot(source, output, folder)))
+
+
+def plot(source, output, folder):
+    """The paths of the pictures."""
+    try:
+        python = programs.python_for_plots(folder / "plot")
+    except Unavailable as reason:
+        print(f"no plots: {reason}", file=sys.stderr)
+        return []
+    script = clients.BENCHES / "harness" / "plots.py"
+    command = [python, str(script), str(source), str(output.parent), output.name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(f"no plots: {done.stderr.strip()}", file=sys.stderr)
+    return done.stdout.split()
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ run_bench() {
   fi
   speeds() {
     PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} python3 benches/run.py --profile h200 --rounds "${GPU_ROUNDS:-1}" --reps 2 \
-      --scale "${GPU_SCALE:-1}" --prefix "$bundle/prefix" --nginx "$bundle/nginx/nginx" \
+      --scale "${GPU_SCALE:-1}" --idle-seconds 0 --no-plots --prefix "$bundle/prefix" --nginx "$bundle/nginx/nginx" \
       --kvikio-python "$(command -v python3)" "$@" || broken=$((broken + 1))
   }
   speeds --cases large,device --clients "$clients" --output "$out/bench"

@@ -1,37 +1,37 @@
 """What a run on a GPU says: the figures that RaskIO has to reach there, and how the driver's calls cost."""
 
 from . import report
+from .targets import budget_row
 
-# Label of a client in both tables of the h200 profile, without its product's name.
-ONE = "MULTI_POLL, 1 reactor, 64 requests"
-EIGHT = "MULTI_POLL, 8 reactors, 256 requests"
+# Reactors and requests in flight of the settings that the figures are about.
+SETTINGS = (("1 reactor", 1, 64, 1.4, 0.75), ("8 reactors", 8, 256, 1.6, 0.65))
+SPEED, COST = "gb_s", "cpu_s_gib"
 
 
 def targets(result):
-    """The figures of benches/run.py's result beside what is wanted: (text, figure, wanted, reached), None if not measured."""
-    cases = {case["name"]: {row["label"]: row for row in case["rows"]} for case in result["cases"]}
-    device, host = cases.get("device", {}), cases.get("large", {})
+    """The figures of a result beside what is wanted: (text, figure, wanted, reached), None where not measured."""
     rows = []
-    for name, label, speed, cost in (("1 reactor", ONE, 1.4, 0.75), ("8 reactors", EIGHT, 1.6, 0.65)):
-        ours, theirs = device.get(f"RaskIO {label}"), device.get(f"KvikIO {label}")
-        rows.append(at_least(f"device, {name}: speed of KvikIO's", ratio(ours, theirs, "speed"), speed))
-        rows.append(at_most(f"device, {name}: CPU of KvikIO's", ratio(ours, theirs, "cost"), cost))
-    best = {kind: fastest(device, kind) for kind in ("RaskIO", "KvikIO")}
-    rows.append(at_least("device, best setting: speed of KvikIO's best", ratio(best["RaskIO"], best["KvikIO"], "speed"), 1.0))
+    for name, threads, width, speed, cost in SETTINGS:
+        ours, theirs = (budget_row(result, "device", kind, width, threads) for kind in ("raskio", "kvikio"))
+        rows.append(at_least(f"device, {name}: speed of KvikIO's", ratio(ours, theirs, SPEED), speed))
+        rows.append(at_most(f"device, {name}: CPU of KvikIO's", ratio(ours, theirs, COST), cost))
+    device, host = (rows_of(result, name) for name in ("device", "large"))
+    ours, theirs = (report.best(list(device.values()), kind, SPEED) for kind in ("raskio", "kvikio"))
+    rows.append(at_least("device, best setting: speed of KvikIO's best", ratio(ours, theirs, SPEED), 1.0))
     for label, row in device.items():
-        if label.startswith("RaskIO"):
-            same = host.get(label)
-            rows.append(at_least(f"{label}: device speed of host speed", ratio(row, same, "speed"), 0.95))
+        if row["kind"] == "raskio":
+            rows.append(at_least(f"{label}: device speed of host speed", ratio(row, host.get(label), SPEED), 0.95))
     return rows
 
 
-def ratio(mine, reference, what):
-    return report.ratio(mine[what], reference[what]) if mine and reference else None
+def rows_of(result, name):
+    """The rows of a case by label; none if it was not measured."""
+    return {row["label"]: row for case in result["cases"] if case["name"] == name for row in case["rows"]}
 
 
-def fastest(rows, kind):
-    same = [row for label, row in rows.items() if label.startswith(kind)]
-    return max(same, key=lambda row: row["speed"]["median"], default=None)
+def ratio(mine, reference, figure):
+    found = report.ratio(mine, reference, figure)
+    return found and found["median"]
 
 
 def at_least(text, figure, wanted):
@@ -49,7 +49,10 @@ def markdown(gpu, lines, result):
     if runs:
         failed = [line for line in runs if line["result"].startswith("FAILED")]
         skipped = [line for line in runs if line["result"] == "skipped"]
-        page += ["", f"{len(runs) - len(failed) - len(skipped)} programs passed, {len(failed)} failed, {len(skipped)} skipped."]
+        page += [
+            "",
+            f"{len(runs) - len(failed) - len(skipped)} programs passed, {len(failed)} failed, {len(skipped)} skipped.",
+        ]
         page += [f"- {line['what']} {line['name']}: {line['result']}" for line in failed]
     driver = {line["threads"]: line for line in lines if line["what"] == "driver events"}
     pool = {line["threads"]: line for line in lines if line["what"] == "event pool"}
@@ -61,7 +64,9 @@ def markdown(gpu, lines, result):
         ]
         for threads, line in sorted(driver.items()):
             get = pool[threads]["get_return_ns"] if threads in pool else "–"
-            page.append(f"| {threads} | {get} | {line['create_destroy_ns']} | {line['record_ns']} | {line['query_ns']} |")
+            page.append(
+                f"| {threads} | {get} | {line['create_destroy_ns']} | {line['record_ns']} | {line['query_ns']} |"
+            )
     recycled = [line for line in lines if line["what"] == "recycle"]
     if recycled:
         page += ["", "| copy | recycled by | GB/s | µs a copy | CPU µs a copy |", "|---|---|---|---|---|"]
@@ -74,5 +79,6 @@ def markdown(gpu, lines, result):
         page += ["", "| figure | measured | wanted | |", "|---|---|---|---|"]
         for text, figure, wanted, reached in targets(result):
             verdict = {None: "not measured", True: "reached", False: "MISSED"}[reached]
-            page.append(f"| {text} | {report.shown_ratio(figure)} | {wanted} | {verdict} |")
+            measured = "–" if figure is None else f"{figure:.2f}"
+            page.append(f"| {text} | {measured} | {wanted} | {verdict} |")
     return "\n".join(page) + "\n"

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from . import plans
 from .clients import Client
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 EASY, MULTI = "EASY_THREADPOOL", "MULTI_POLL"
 
 
@@ -13,164 +14,183 @@ class Case:
     name: str
     server: str  # what the server does
     port: int  # as nginx's configuration names it
-    mode: str  # large: one read; small: many reads; device: one read into GPU memory
-    total: int
-    request: int
+    mode: str  # large: bytes a second count; small: requests a second; latency: one read after the other
+    shape: str  # one: one read; many: reads of `request` bytes; mix: 100 objects
+    total: int  # bytes
+    request: int  # bytes of a request at most
     clients: tuple
-    stride: int = 0
-
-    def __post_init__(self):
-        object.__setattr__(self, "stride", self.stride or self.request)
+    stride: int = 0  # many: from one read to the next; default: no gaps
+    cold: bool = False  # a fresh process, first read
+    device: bool = False  # into GPU memory
 
     @property
     def title(self):
-        if self.mode == "small":
-            return f"{self.total // self.request:,} reads of {size(self.request)}, {self.server}"
-        memory = "GPU memory, " if self.mode == "device" else ""
-        return f"{size(self.total)} in {size(self.request)} requests, {memory}{self.server}"
+        what = {
+            "one": f"{size(self.total)} in {size(self.request)} requests",
+            "many": f"{self.total // self.request:,} reads of {size(self.request)}",
+            "mix": f"{plans.MIX_OBJECTS} objects, {size(self.total)} in all, footer and rest of each",
+        }[self.shape]
+        parts = [what, "first read of a fresh process" if self.cold else "", "GPU memory" if self.device else ""]
+        return ", ".join(part for part in (*parts, self.server) if part)
+
+    def plan(self):
+        if self.shape == "one":
+            return plans.one(self.total)
+        if self.shape == "mix":
+            return plans.mix(self.total)
+        return plans.many(self.total // self.request, self.request, self.stride or self.request)
 
     def scaled(self, factor):
         """The same with less (or more) to read, in whole requests."""
         requests = max(1, round(self.total / self.request * factor))
         return replace(self, total=requests * self.request)
 
-    @property
-    def object_bytes(self):
-        """How long the object must be."""
-        return (self.total // self.request - 1) * self.stride + self.request
-
 
 def size(count):
-    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if count >= unit and count * 10 % unit == 0:
             return f"{count / unit:g} {name}"
-    return f"{count:,} bytes"
+    return f"{count:,} byte" + ("s" if count != 1 else "")
 
 
 def raw(width, threads=1):
     return Client("raw", threads, width)
 
 
-def curl(width, buffer_kib=256):
-    return Client("curl", 1, width, buffer=buffer_kib << 10)
+def loops(width):
+    """libcurl's two ways to drive a multi handle."""
+    return tuple(Client("curl", 1, width, how) for how in ("perform", "epoll"))
 
 
-def both(backend, threads, width=0):
-    """KvikIO and RaskIO with the same settings."""
-    return tuple(Client(kind, threads, width, backend) for kind in ("kvikio", "raskio"))
+def pool(threads):
+    """A thread for each request: KvikIO and RaskIO."""
+    return tuple(Client(kind, threads, 0, EASY) for kind in ("kvikio", "raskio"))
 
 
+def reactors(threads, width):
+    """KvikIO with a budget; RaskIO with the same one as a ceiling (its default), and with the same one as it is."""
+    kvikio = Client("kvikio", threads, width, MULTI)
+    return (kvikio, *(Client("raskio", threads, width, MULTI, concurrency=how) for how in ("adaptive", "fixed")))
+
+
+def window(width):
+    return Client("raskio", 1, width, MULTI, "window", "adaptive")
+
+
+def store(width, threads=1):
+    return Client("object_store", threads, width)
+
+
+def awscrt(width):
+    return Client("awscrt", 0, width)
+
+
+def boto3(width):
+    return Client("boto3", 0, width)
+
+
+def single(kind, backend="", submit="one"):
+    """One read after the other."""
+    return Client(kind, 1, 1, backend, submit)
+
+
+PLAIN = "plain HTTP, no delay"
+STORE = "25 ms to the first byte, 64 MB/s a connection"
+# Sizes: what two cores read in less than half a second, so that all of it takes less than a quarter of an hour; but at
+# least as many requests as may be in flight.
 SMALL_MACHINE = (
     Case(
-        "large",
-        "plain HTTP, no delay",
-        8090,
-        "large",
-        1024 * MIB,
-        4 * MIB,
+        *("large", PLAIN, 8090, "large", "one", 1024 * MIB, 4 * MIB),
         (
-            raw(16),
-            curl(16, 16),
-            curl(16),
-            *both(EASY, 16),
-            *both(MULTI, 1, 16),
-            *both(MULTI, 1, 64),
-            *both(MULTI, 2, 64),
+            *(raw(16), *loops(16), *pool(16), *reactors(1, 16), *reactors(1, 64), *reactors(1, 256)),
+            *(*reactors(2, 64), store(16), store(64, 2), awscrt(16), boto3(16)),
         ),
     ),
     Case(
-        "store",
-        "plain HTTP, 25 ms to the first byte, 64 MB/s a connection",
-        8091,
-        "large",
-        1024 * MIB,
-        4 * MIB,
+        *("store", f"plain HTTP, {STORE}", 8091, "large", "one", 1024 * MIB, 4 * MIB),
         (
-            raw(64),
-            raw(128),
-            curl(64),
-            *both(EASY, 16),
-            *both(EASY, 64),
-            *both(MULTI, 1, 64),
-            *both(MULTI, 1, 256),
-            *both(MULTI, 2, 256),
+            *(raw(64), raw(128), *loops(64), *pool(64), *reactors(1, 64), *reactors(1, 256)),
+            *(*reactors(2, 256), store(64), store(128, 2), awscrt(64), boto3(64)),
         ),
     ),
     Case(
-        "small",
-        "plain HTTP, no delay",
-        8090,
-        "small",
-        20_000 * 4096,
-        4096,
-        (raw(16), curl(16, 16), *both(EASY, 16), *both(MULTI, 1, 16), *both(MULTI, 1, 64), *both(MULTI, 1, 256)),
-        stride=3 * 4096,
+        *("tls", "TLS, no delay", 8443, "large", "one", 256 * MIB, 4 * MIB),
+        (
+            *loops(16),
+            *pool(16),
+            *reactors(1, 16),
+            *reactors(1, 64),
+            *reactors(2, 64),
+            store(16),
+            store(64, 2),
+            awscrt(16),
+        ),
     ),
     Case(
-        "small-5ms",
-        "plain HTTP, 5 ms to the first byte",
-        8092,
-        "small",
-        20_000 * 4096,
-        4096,
-        (raw(256), curl(256, 16), *both(EASY, 64), *both(MULTI, 1, 256)),
-        stride=3 * 4096,
+        *("tls-store", f"TLS, {STORE}", 8444, "large", "one", 512 * MIB, 4 * MIB),
+        (*loops(64), *pool(64), *reactors(1, 128), *reactors(2, 128), store(128, 2), awscrt(64)),
     ),
     Case(
-        "tls",
-        "TLS, no delay",
-        8443,
-        "large",
-        512 * MIB,
-        4 * MIB,
-        (curl(16), *both(EASY, 16), *both(MULTI, 1, 16), *both(MULTI, 2, 64)),
+        *("4k", PLAIN, 8090, "small", "many", 20_000 * 4 * KIB, 4 * KIB),
+        (
+            *(raw(16), *loops(16), *pool(16), *reactors(1, 16), *reactors(1, 256), *reactors(2, 64)),
+            *(window(16), store(16), store(64, 2), awscrt(16)),
+        ),
+        stride=12 * KIB,
     ),
     Case(
-        "tls-store",
-        "TLS, 25 ms to the first byte, 64 MB/s a connection",
-        8444,
-        "large",
-        512 * MIB,
-        4 * MIB,
-        (curl(64), *both(EASY, 64), *both(MULTI, 1, 64), *both(MULTI, 2, 256)),
+        *("64k", PLAIN, 8090, "small", "many", 4_000 * 64 * KIB, 64 * KIB),
+        (raw(16), *loops(16), *pool(16), *reactors(1, 16), *reactors(1, 256), window(16), store(16), awscrt(16)),
+    ),
+    Case(
+        *("4k-5ms", "plain HTTP, 5 ms to the first byte", 8092, "small", "many", 10_000 * 4 * KIB, 4 * KIB),
+        (raw(256), *loops(256), *pool(64), *reactors(1, 256), window(256), store(256, 2)),
+        stride=12 * KIB,
+    ),
+    Case(
+        *("mix", f"plain HTTP, {STORE}", 8091, "large", "mix", 384 * MIB, 4 * MIB),
+        (raw(64), *loops(64), *pool(64), *reactors(1, 64), *reactors(1, 256), store(64, 2), awscrt(64), boto3(64)),
+    ),
+    Case(
+        *("cold", f"plain HTTP, {STORE}", 8091, "large", "one", 256 * MIB, MIB),
+        (raw(256), *loops(256), *pool(64), *reactors(1, 256), store(256, 2), awscrt(256), boto3(64)),
+        cold=True,
+    ),
+    Case(
+        *("cold-tls", f"TLS, {STORE}", 8444, "large", "one", 128 * MIB, MIB),
+        (*loops(128), *pool(64), *reactors(1, 128), store(128, 2), awscrt(128)),
+        cold=True,
+    ),
+    Case(
+        *("latency", PLAIN, 8090, "latency", "many", 2_000, 1),
+        (
+            single("easy"),
+            *(single("raskio", backend, submit) for backend in (MULTI, EASY) for submit in ("one", "sync")),
+            *(single("kvikio", backend) for backend in (MULTI, EASY)),
+            *(single(kind) for kind in ("object_store", "awscrt", "boto3")),
+        ),
+        stride=4096,
     ),
 )
 
-_H200_BACKENDS = (
-    *both(EASY, 16),
-    *both(EASY, 64),
-    *both(MULTI, 1, 64),
-    *both(MULTI, 4, 256),
-    *both(MULTI, 8, 256),
-)
+# Held open after a read of their own, without work.
+IDLE = tuple(Client(kind, 1, 16, MULTI) for kind in ("raskio", "kvikio")) + (Client("raskio", 16, 0, EASY),)
+
+_H200_BACKENDS = (*pool(16), *pool(64), *reactors(1, 64), *reactors(4, 256), *reactors(8, 256))
 
 H200_MACHINE = (
     Case(
-        "large",
-        "plain HTTP, no delay",
-        8090,
-        "large",
-        4096 * MIB,
-        4 * MIB,
-        (raw(16), raw(64, 4), raw(128, 8), curl(64), *_H200_BACKENDS),
+        *("large", PLAIN, 8090, "large", "one", 4096 * MIB, 4 * MIB),
+        (raw(16), raw(64, 4), raw(128, 8), *loops(64), *_H200_BACKENDS, store(256, 8)),
     ),
     Case(
-        "store",
-        "plain HTTP, 64 MB/s a connection",
-        8091,
-        "large",
-        4096 * MIB,
-        4 * MIB,
-        (raw(256, 8), curl(256), *_H200_BACKENDS),
+        *("store", "plain HTTP, 64 MB/s a connection", 8091, "large", "one", 4096 * MIB, 4 * MIB),
+        (raw(256, 8), *loops(256), *_H200_BACKENDS, store(256, 8)),
     ),
     Case(
-        "device",
-        "plain HTTP, no delay",
-        8090,
-        "device",
-        4096 * MIB,
-        4 * MIB,
+        *("device", PLAIN, 8090, "large", "one", 4096 * MIB, 4 * MIB),
         _H200_BACKENDS,
+        device=True,
     ),
 )
 

@@ -1,46 +1,54 @@
-"""From samples to figures: medians, spread, ratios taken within one round, a table and a plot."""
+"""From samples to figures: medians, spread, ratios taken within one round, and the page."""
 
 from statistics import median
 
-GIB = 1 << 30
+GIB, MIB = 1 << 30, 1 << 20
 
-
-def figures(sample, mode):
-    """Speed (more is better) and cost (less is better) of one sample, in the units of its table."""
-    if mode == "small":
-        return sample["requests"] / sample["seconds"], sample["cpu_seconds"] / sample["requests"] * 1e6
-    return sample["bytes"] / 1e9 / sample["seconds"], sample["cpu_seconds"] * GIB / sample["bytes"]
-
-
-UNITS = {
-    "small": ("requests/s", "CPU µs a request"),
-    "large": ("GB/s", "CPU-seconds a GiB"),
-    "device": ("GB/s", "CPU-seconds a GiB"),
+# Of each figure: what the page calls it, and how it follows from a sample.
+FIGURES = {
+    "gb_s": ("GB/s", lambda s: s["bytes"] / 1e9 / s["seconds"]),
+    "requests_s": ("requests/s", lambda s: s["requests"] / s["seconds"]),
+    "cpu_s_gib": ("CPU-seconds a GiB", lambda s: s["cpu_seconds"] * GIB / s["bytes"]),
+    "cpu_us_request": ("CPU µs a request", lambda s: s["cpu_seconds"] / s["requests"] * 1e6),
+    "p50_us": ("p50 µs", lambda s: s.get("latency_p50_us")),
+    "p99_us": ("p99 µs", lambda s: s.get("latency_p99_us")),
+    "connections": ("connections", lambda s: s.get("connections")),
+    "peak_mib": ("peak MiB", lambda s: s["peak_memory"] / MIB),
+    "grown_mib": ("grown MiB", lambda s: s["grown_memory"] / MIB),
 }
+# The two figures that a case is about. More is better of the first, unless it is a latency; less of the second.
+MAIN = {
+    "large": ("gb_s", "cpu_s_gib"),
+    "small": ("requests_s", "cpu_us_request"),
+    "latency": ("p50_us", "cpu_us_request"),
+}
+REST = {
+    "large": ("requests_s", "cpu_us_request", "p50_us", "p99_us", "connections", "peak_mib", "grown_mib"),
+    "small": ("gb_s", "cpu_s_gib", "p50_us", "p99_us", "connections", "peak_mib", "grown_mib"),
+    "latency": ("p99_us", "requests_s", "connections", "peak_mib", "grown_mib"),
+}
+# Who a client is set against: the best of this kind in the same case.
+REFERENCES = {"large": ("raw", "kvikio"), "small": ("raw", "kvikio"), "latency": ("easy", "kvikio")}
+NAMES = {"raw": "raw", "kvikio": "KvikIO", "easy": "easy handle"}
+LESS_IS_BETTER = ("p50_us", "p99_us", "cpu_s_gib", "cpu_us_request", "connections", "peak_mib", "grown_mib")
 
 
-def summarise(samples, mode):
-    """For each client label of one case, in order: per-round speed and cost, median and spread, and the ratios.
+def summarise(samples, clients):
+    """For each client of one case, in order: every figure, by round, with median and spread.
 
-    A round's figure is the median of its repetitions. A ratio compares two clients within one round, as the machine's
-    mood changes between rounds, and is the median of those; the reference is the best client of its kind.
+    A round's figure is the median of its repetitions. `clients` is a map from label to the client's settings.
     """
     rounds = {}
     for sample in samples:
-        per_round = rounds.setdefault(sample["label"], {"kind": sample["kind"], "rounds": {}})["rounds"]
-        per_round.setdefault(sample["round"], []).append(figures(sample, mode))
+        rounds.setdefault(sample["label"], {}).setdefault(sample["round"], []).append(sample)
     rows = []
-    for label, entry in rounds.items():
-        speed = {n: median(s for s, _ in reps) for n, reps in entry["rounds"].items()}
-        cost = {n: median(c for _, c in reps) for n, reps in entry["rounds"].items()}
-        rows.append({"label": label, "kind": entry["kind"], "speed": spread(speed), "cost": spread(cost)})
-    for row in rows:
-        for kind in ("raw", "kvikio"):
-            same = [other for other in rows if other["kind"] == kind]
-            fastest = max(same, key=lambda other: other["speed"]["median"], default=None)
-            cheapest = min(same, key=lambda other: other["cost"]["median"], default=None)
-            row[f"speed_of_{kind}"] = ratio(row["speed"], fastest and fastest["speed"])
-            row[f"cost_of_{kind}"] = ratio(row["cost"], cheapest and cheapest["cost"])
+    for label, by_round in rounds.items():
+        row = {"label": label, "kind": clients[label]["kind"], "client": clients[label]}
+        for figure, (_, of) in FIGURES.items():
+            values = {number: [of(sample) for sample in reps] for number, reps in by_round.items()}
+            known = {number: median(reps) for number, reps in values.items() if None not in reps}
+            row[figure] = spread(known) if known else None
+        rows.append(row)
     return rows
 
 
@@ -49,103 +57,99 @@ def spread(by_round):
     return {"median": median(values), "min": min(values), "max": max(values), "by_round": by_round}
 
 
-def ratio(mine, reference):
-    """The median of the per-round ratios; None without a reference or a round in common."""
-    if reference is None:
+def best(rows, kind, figure):
+    """The row of this kind with the best median; None if there is none."""
+    known = [row for row in rows if row["kind"] == kind and row[figure]]
+    choose = min if figure in LESS_IS_BETTER else max
+    return choose(known, key=lambda row: row[figure]["median"], default=None)
+
+
+def ratio(mine, other, figure):
+    """How many times `other`'s figure `mine` is: a spread of the ratios within one round, as the machine's mood changes
+    between rounds. None without a round in common."""
+    if not (mine and other and mine[figure] and other[figure]):
         return None
-    common = [mine["by_round"][n] / reference["by_round"][n] for n in mine["by_round"] if reference["by_round"].get(n)]
-    return median(common) if common else None
+    theirs = other[figure]["by_round"]
+    common = {n: value / theirs[n] for n, value in mine[figure]["by_round"].items() if theirs.get(n)}
+    return spread(common) if common else None
 
 
-def markdown(result):
-    """The report as a page."""
-    machine = result["machine"]
+def brief(sample, mode):
+    """One sample in a few words."""
+    values = [(FIGURES[figure][1](sample), FIGURES[figure][0]) for figure in MAIN[mode]]
+    return ", ".join(f"{number(value)} {unit}" for value, unit in values if value is not None)
+
+
+def markdown(result, summary):
+    """The report as a page, the targets first."""
+    machine, settings = result["machine"], result["settings"]
+    versions = ", ".join(sorted(set(result["versions"].values())))
     about = (
         f"{machine['cpus']} CPUs ({machine['cpu']}), Linux {machine['kernel']}, {machine['nginx']} on loopback, "
-        f"{result['settings']['rounds']} interleaved rounds, {machine['date']}, RaskIO {machine['commit']}. "
-        "Client and server share the machine: compare ratios within one table, not figures across machines."
+        f"{settings['rounds']} interleaved rounds in {settings['minutes_taken']:.1f} minutes, {machine['date']}, "
+        f"RaskIO at commit {machine['commit']}. {versions}."
     )
     legend = (
-        "Median (least–most) over the rounds. `× raw` and `× KvikIO`: against the best raw and the best KvikIO client "
-        "of the same table in the same round; speed above 1 is faster, CPU below 1 is cheaper."
+        "Client and server share the machine: compare ratios within one table, not figures across machines. Figures "
+        "are medians, with (least–most) over the rounds. `×` is a ratio within one round, its median over the rounds, "
+        "against the best client of that kind in the table: speed above 1 is faster, CPU and latency below 1 are "
+        "better. A latency is that of a request from being sent to its last byte; for RaskIO and KvikIO it is known "
+        "only where reads are submitted one by one or as others end. Connections are nginx's count for a whole "
+        "process, warm-up included. Peak is the most resident memory without the destination, program and interpreter "
+        "included; grown is what came after the first read began."
     )
-    lines = ["# Benchmark", "", about, "", legend]
     loads = [sample["load"] for case in result["cases"] for sample in case["samples"]]
+    lines = ["# Benchmark", "", about, "", legend]
     if loads:
         lines += ["", f"Load of the machine (1 minute) before a run: {min(loads):.1f} to {max(loads):.1f}."]
     for kind, reason in result["missing"].items():
         lines += ["", f"Not measured: {kind}: {reason}"]
+    lines += ["", *summary]
     for case in result["cases"]:
-        speed, cost = UNITS[case["mode"]]
-        lines += [
-            "",
-            f"## {case['title']}",
-            "",
-            f"| client | {speed} | {cost} | speed × raw | CPU × raw | speed × KvikIO | CPU × KvikIO |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for row in case["rows"]:
-            ratios = [row[f"{what}_of_{kind}"] for kind in ("raw", "kvikio") for what in ("speed", "cost")]
-            cells = [row["label"], shown(row["speed"]), shown(row["cost"]), *map(shown_ratio, ratios)]
-            lines.append(f"| {' | '.join(cells)} |")
+        lines += ["", f"## {case['name']}: {case['title']}", "", *table(case)]
         for failure in case["failures"]:
             lines += ["", f"Failed: {failure['label']}, round {failure['round']}: {failure['reason']}"]
+    if result["idle"]:
+        lines += ["", f"## idle: open after a read, no work, {settings['idle_seconds']} s", ""]
+        lines += ["| client | wake-ups a minute | CPU ms a minute |", "|---|---:|---:|"]
+        lines += [
+            f"| {row['label']} | {row['wakeups_a_minute']:.0f} | {row['cpu_ms_a_minute']:.2f} |"
+            for row in result["idle"]
+        ]
     return "\n".join(lines) + "\n"
 
 
+def table(case):
+    main, rest, references = MAIN[case["mode"]], REST[case["mode"]], REFERENCES[case["mode"]]
+    heads = ["client", *(FIGURES[figure][0] for figure in (*main, *rest))]
+    compared = [(kind, figure) for kind in references for figure in main if best(case["rows"], kind, figure)]
+    words = ("speed" if case["mode"] != "latency" else "p50", "CPU")
+    heads += [f"{words[main.index(figure)]} × {NAMES[kind]}" for kind, figure in compared]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---|" + "---:|" * (len(heads) - 1)
+    for row in case["rows"]:
+        cells = [row["label"], *(shown(row[figure]) for figure in main)]
+        cells += [shown_median(row[figure]) for figure in rest]
+        cells += [shown_median(ratio(row, best(case["rows"], kind, figure), figure), 2) for kind, figure in compared]
+        yield f"| {' | '.join(cells)} |"
+
+
 def shown(spread):
+    if spread is None:
+        return "–"
     return f"{number(spread['median'])} ({number(spread['min'])}–{number(spread['max'])})"
 
 
-def shown_ratio(value):
-    return "–" if value is None else f"{value:.2f}"
+def shown_median(spread, digits=None):
+    if spread is None:
+        return "–"
+    return number(spread["median"]) if digits is None else f"{spread['median']:.{digits}f}"
 
 
 def number(value):
-    for least, digits in ((1000, 0), (10, 1), (1, 2)):
+    if value >= 1 and float(value).is_integer():
+        return f"{value:,.0f}"
+    for least, digits in ((100, 0), (10, 1), (1, 2)):
         if value >= least:
             return f"{value:,.{digits}f}"
-    return f"{value:.3f}"
-
-
-COLOURS = {"raw": "#9a9a9a", "curl": "#6f8fb3", "kvikio": "#d2903c", "raskio": "#2f7d4f"}
-
-
-def plot(result, path):
-    """Bars with the spread as whiskers; whether matplotlib was there to draw them."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    cases = [case for case in result["cases"] if case["rows"]]
-    if not cases:
-        return False
-    heights = [len(case["rows"]) for case in cases]
-    figure, axes = pyplot.subplots(
-        len(cases),
-        2,
-        figsize=(12, 0.36 * sum(heights) + 1.1 * len(cases)),
-        gridspec_kw={"height_ratios": heights},
-        squeeze=False,
-        layout="constrained",
-    )
-    for (left, right), case in zip(axes, cases, strict=True):
-        labels = [row["label"] for row in case["rows"]]
-        for axis, what, unit in zip((left, right), ("speed", "cost"), UNITS[case["mode"]], strict=True):
-            spreads = [row[what] for row in case["rows"]]
-            middle = [spread["median"] for spread in spreads]
-            whiskers = [
-                [spread["median"] - spread["min"] for spread in spreads],
-                [spread["max"] - spread["median"] for spread in spreads],
-            ]
-            colours = [COLOURS[row["kind"]] for row in case["rows"]]
-            axis.barh(labels, middle, xerr=whiskers, color=colours, error_kw={"linewidth": 1})
-            axis.invert_yaxis()
-            axis.set_xlabel(unit)
-        right.set_yticklabels([])
-        left.set_title(case["title"], loc="left", fontsize=10)
-    figure.savefig(path)
-    return True
+    return "0" if value == 0 else f"{value:.3f}"

@@ -1,6 +1,7 @@
-"""nginx on loopback, serving one file from memory."""
+"""nginx on loopback, serving files from memory."""
 
 import contextlib
+import http.client
 import os
 import re
 import shutil
@@ -14,20 +15,23 @@ from pathlib import Path
 from . import Unavailable
 
 CONFIGS = Path(__file__).resolve().parent.parent / "servers"
+STATUS_PORT = 8099
 NEEDED = "`apt-get install nginx libnginx-mod-http-lua openssl` brings it"
 
 
 @contextlib.contextmanager
-def nginx(config, size, program="nginx"):
-    """Runs `config` on free ports, serving `size` random bytes as /data. Gives a `Server`."""
+def nginx(config, files, program="nginx"):
+    """Runs `config` on free ports, serving random bytes at the paths and of the sizes of `files`. Gives a `Server`."""
     if not shutil.which(program):
         raise Unavailable(f"no {program} here; {NEEDED}")
-    with tempfile.TemporaryDirectory(prefix="raskio-bench-", dir=memory_folder(size)) as name:
+    with tempfile.TemporaryDirectory(prefix="raskio-bench-", dir=memory_folder(sum(files.values()))) as name:
         folder = Path(name)
         folder.chmod(0o755)  # nginx's workers are another user where its master is root
-        (folder / "www").mkdir(mode=0o755)
-        data = folder / "www" / "data"
-        write_random(data, size)
+        root = folder / "www"
+        for path, size in files.items():
+            file = root / path.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_random(file, size)
         text, ports = with_free_ports((CONFIGS / config).read_text())
         if "load_module" in text:
             (folder / "modules").symlink_to(module_folder(program))
@@ -38,22 +42,33 @@ def nginx(config, size, program="nginx"):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             wait_until_ready(process, ports.values(), folder)
-            yield Server(folder, data, ports, version(program))
+            yield Server(folder, root, ports, version(program))
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
 
 
 class Server:
-    def __init__(self, folder, data, ports, version):
-        self.folder, self.data, self.version = folder, data, version
+    def __init__(self, folder, root, ports, version):
+        self.folder, self.root, self.version = folder, root, version
         self._ports = ports
-        self.certificate = folder / "cert.pem"
+        self.certificate = folder / "ca.pem"
+        self._status = http.client.HTTPConnection("127.0.0.1", ports[STATUS_PORT], timeout=10)
 
-    def url(self, port):
-        """The URL of the file, `port` being the one that the configuration names."""
+    def base(self, port):
+        """Scheme, host and port of URLs, `port` being the one that the configuration names."""
         scheme = "https" if port in (8443, 8444) else "http"
-        return f"{scheme}://127.0.0.1:{self._ports[port]}/data"
+        return f"{scheme}://127.0.0.1:{self._ports[port]}"
+
+    def counters(self):
+        """Connections accepted and requests received since the start: nginx's own count, the same for every client.
+
+        It comes over one connection that stays open, and each look is a request itself.
+        """
+        self._status.request("GET", "/")
+        text = self._status.getresponse().read().decode()
+        accepted, _, requests = map(int, text.splitlines()[2].split())
+        return accepted, requests
 
 
 def memory_folder(size):
@@ -94,11 +109,23 @@ def module_folder(program):
 
 
 def make_certificate(folder):
+    """ca.pem, which the clients trust, and a certificate of it for the server: some take no other chain."""
     if not shutil.which("openssl"):
         raise Unavailable(f"no openssl here, which makes the server's certificate; {NEEDED}")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (folder / "openssl.cnf").write_text(
+        "[req]\ndistinguished_name = name\n[name]\n"
+        "[authority]\nbasicConstraints = critical, CA:TRUE\nsubjectKeyIdentifier = hash\n"
+        "[server]\nbasicConstraints = critical, CA:FALSE\nsubjectAltName = IP:127.0.0.1\n"
+    )
+    common = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-config", "openssl.cnf"]
+    for more in (
+        ["-extensions", "authority", "-subj", "/CN=RaskIO benchmark", "-keyout", "ca-key.pem", "-out", "ca.pem"],
+        ["-extensions", "server", "-subj", "/CN=127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+        + ["-CA", "ca.pem", "-CAkey", "ca-key.pem"],
+    ):
+        done = subprocess.run(common + more, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise Unavailable(f"openssl makes no certificate (3.0 or later is needed): {done.stderr.strip()}")
 
 
 def wait_until_ready(process, ports, folder):

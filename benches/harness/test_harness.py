@@ -1,130 +1,65 @@
-"""Tests of the harness itself: `python3 -m unittest discover -s benches -t benches`."""
+"""Tests of the harness: plans, runs, settings. All of them: `python3 -m unittest discover -s benches -t benches`."""
 
+import os
+import subprocess
+import sys
 import tempfile
+import types
 import unittest
 import zlib
 from pathlib import Path
 
-import run
-from harness import gpu, matrix, report, servers
-from harness.clients import Client
+from . import clients, matrix, measure, plans, servers
+from .clients import Client
 
 
-def sample(label, kind, number, seconds, cpu=1.0, size=10**9, requests=100):
-    return {
-        "label": label,
-        "kind": kind,
-        "round": number,
-        "seconds": seconds,
-        "cpu_seconds": cpu,
-        "bytes": size,
-        "requests": requests,
-        "load": 0.5,
-    }
+class Plans(unittest.TestCase):
+    def test_the_expected_checksum_is_that_of_the_ranges_in_their_order(self):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in (("/a", b"ab---cd---ef---"), ("/b", b"0123")):
+                Path(root + path).write_bytes(text)
+            reads = [plans.Read("/a", 5, 2), plans.Read("/b", 1, 3), plans.Read("/a", 0, 2), plans.Read("/a", 10, 2)]
+            self.assertEqual(plans.checksum(reads, root), zlib.adler32(b"cd123abef"))
+
+    def test_files_are_as_long_as_what_is_read_of_them(self):
+        found = plans.files([plans.many(3, 2, 5), plans.one(4), [plans.Read("/other", 1, 1)]])
+        self.assertEqual(found, {plans.DATA: 12, "/other": 2})
+
+    def test_the_mix_reads_every_byte_of_every_object_once(self):
+        reads = plans.mix(64 << 20)
+        sizes = plans.files([reads])
+        self.assertEqual(len(sizes), plans.MIX_OBJECTS)
+        for path, size in sizes.items():
+            spans = sorted((read.first, read.first + read.length) for read in reads if read.path == path)
+            self.assertEqual([spans[0][0], spans[0][1], spans[-1][1]], [0, spans[1][0], size])
+        self.assertAlmostEqual(sum(sizes.values()), 64 << 20, delta=plans.MIX_OBJECTS)
+        self.assertGreater(max(sizes.values()), 50 * min(sizes.values()))
+
+    def test_python_clients_read_a_plan_as_it_is_written(self):
+        sys.path.insert(0, str(clients.BENCHES / "peers"))
+        try:
+            from peer import Job
+        finally:
+            sys.path.pop(0)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(plans.text(plans.many(2, 5, 10)))
+            file.flush()
+            arguments, sys.argv = sys.argv, ["x", "http://h", file.name, "2", "1", "more"]
+            try:
+                job = Job()
+            finally:
+                sys.argv = arguments
+        self.assertEqual((job.total, job.more), (10, ["more"]))
+        cut = [(read.first, read.length, read.at) for read in job.requests()]
+        self.assertEqual(cut, [(0, 2, 0), (2, 2, 2), (4, 1, 4), (10, 2, 5), (12, 2, 7), (14, 1, 9)])
 
 
-class Report(unittest.TestCase):
-    def test_ratios_are_taken_within_a_round(self):
-        # The machine is ten times slower in round 2; RaskIO is twice as fast as raw in both.
-        samples = [
-            sample("r", "raw", 1, 1.0),
-            sample("r", "raw", 2, 10.0),
-            sample("x", "raskio", 1, 0.5),
-            sample("x", "raskio", 2, 5.0),
-        ]
-        raw, raskio = report.summarise(samples, "large")
-        self.assertEqual((raw["speed_of_raw"], raskio["speed_of_raw"]), (1.0, 2.0))
-        self.assertIsNone(raskio["speed_of_kvikio"])
-        self.assertEqual((raskio["speed"]["min"], raskio["speed"]["max"]), (0.2, 2.0))
-
-    def test_the_reference_is_the_best_of_its_kind_for_speed_and_for_cost(self):
-        samples = [
-            sample("fast", "kvikio", 1, 1.0, cpu=4.0),
-            sample("cheap", "kvikio", 1, 2.0, cpu=1.0),
-            sample("x", "raskio", 1, 1.0, cpu=2.0),
-        ]
-        row = report.summarise(samples, "large")[2]
-        self.assertEqual((row["speed_of_kvikio"], row["cost_of_kvikio"]), (1.0, 2.0))
-
-    def test_units_follow_the_mode(self):
-        one = sample("x", "raw", 1, 2.0, cpu=0.5, size=1 << 30, requests=1000)
-        self.assertEqual(report.figures(one, "small"), (500.0, 500.0))
-        self.assertEqual(report.figures(one, "large"), ((1 << 30) / 2e9, 0.5))
-
-    def test_the_page_has_every_row_and_every_failure(self):
-        result = {
-            "machine": {"cpus": 2, "cpu": "c", "kernel": "k", "nginx": "n", "date": "d", "commit": "abc"},
-            "settings": {"rounds": 1},
-            "missing": {"curl": "no header"},
-            "cases": [
-                {
-                    "title": "t",
-                    "mode": "large",
-                    "rows": report.summarise([sample("x", "raskio", 1, 1.0)], "large"),
-                    "samples": [sample("x", "raskio", 1, 1.0)],
-                    "failures": [{"label": "y", "round": 1, "reason": "read the wrong bytes"}],
-                }
-            ],
-        }
-        page = report.markdown(result)
-        for text in ("| x | 1.00 (1.00–1.00) |", "Failed: y, round 1: read the wrong bytes", "curl: no header"):
-            self.assertIn(text, page)
-
-
-class Gpu(unittest.TestCase):
-    def result(self, device, host):
-        cases = []
-        for name, figures in (("device", device), ("large", host)):
-            samples = [sample(label, label.split()[0].lower(), 1, *figure) for label, figure in figures.items()]
-            cases.append({"name": name, "rows": report.summarise(samples, "device")})
-        return {"cases": cases}
-
-    def test_targets_compare_equal_settings_and_the_best(self):
-        ours, theirs, pool = f"RaskIO {gpu.ONE}", f"KvikIO {gpu.ONE}", "KvikIO EASY_THREADPOOL, 16 threads"
-        device = {ours: (1.0, 1.0), theirs: (1.5, 2.0), pool: (0.5, 9.0)}
-        rows = gpu.targets(self.result(device, {ours: (0.9, 1.0)}))
-        found = {text: (figure and round(figure, 3), reached) for text, figure, _, reached in rows}
-        self.assertEqual(
-            found,
-            {
-                "device, 1 reactor: speed of KvikIO's": (1.5, True),
-                "device, 1 reactor: CPU of KvikIO's": (0.5, True),
-                "device, 8 reactors: speed of KvikIO's": (None, None),
-                "device, 8 reactors: CPU of KvikIO's": (None, None),
-                "device, best setting: speed of KvikIO's best": (0.5, False),
-                f"{ours}: device speed of host speed": (0.9, False),
-            },
-        )
-
-    def test_the_settings_of_the_targets_are_measured(self):
-        cases = {case.name: case for case in matrix.H200_MACHINE}
-        for name in ("device", "large"):
-            labels = [client.label for client in cases[name].clients]
-            for setting in (gpu.ONE, gpu.EIGHT):
-                self.assertIn(f"RaskIO {setting}", labels)
-                self.assertIn(f"KvikIO {setting}", labels)
-
-    def test_the_page_tells_what_failed_and_what_was_missed(self):
-        lines = [
-            {"what": "tests", "name": "a", "result": "ok", "seconds": 1},
-            {"what": "tests", "name": "b", "result": "FAILED (1)", "seconds": 1},
-            {"what": "driver events", "threads": 1, "create_destroy_ns": 1000, "record_ns": 900, "query_ns": 800},
-            {"what": "event pool", "threads": 1, "get_return_ns": 50},
-        ]
-        device = {f"RaskIO {gpu.ONE}": (1.0, 1.0), f"KvikIO {gpu.ONE}": (1.0, 1.0)}
-        page = gpu.markdown("a GPU", lines, self.result(device, {}))
-        for text in (
-            "1 programs passed, 1 failed, 0 skipped.",
-            "- tests b: FAILED (1)",
-            "| 1 | 50 | 1000 | 900 | 800 |",
-            "| device, 1 reactor: speed of KvikIO's | 1.00 | ≥ 1.4 | MISSED |",
-        ):
-            self.assertIn(text, page)
+SAMPLE = {"bytes": 1, "requests": 1, "seconds": 1.0, "cpu_seconds": 1.0, "adler32": 1}
 
 
 class Running(unittest.TestCase):
     def python(self, code, expected=1):
-        return run.run(["python3", "-c", code], None, expected)
+        return measure.run([sys.executable, "-c", code], None, expected)
 
     def test_the_first_of_several_repetitions_does_not_count(self):
         line = 'print(\'{"adler32": 1, "n": %d}\')'
@@ -138,16 +73,45 @@ class Running(unittest.TestCase):
             ("print('hello')", "no result"),
             ("raise SystemExit('broken')", "broken"),
         ):
-            with self.assertRaisesRegex(run.RunFailed, text):
+            with self.assertRaisesRegex(measure.RunFailed, text):
                 self.python(code)
 
-    def test_the_expected_checksum_is_that_of_the_ranges(self):
-        case = matrix.Case("n", "s", 1, "small", 6, 2, (), stride=5)
-        self.assertEqual(case.object_bytes, 12)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "data"
-            path.write_bytes(b"ab---cd---ef---")
-            self.assertEqual(run.checksum(path, case), zlib.adler32(b"abcdef"))
+    def test_activity_tells_a_busy_process_from_an_idle_one(self):
+        code = "import sys, time\nprint(flush=True)\nend = time.time() + %s\n"
+        code += "while time.time() < end: time.sleep(0.001)\nsys.stdin.read()"
+        found = []
+        for seconds in (0, 60):
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            with subprocess.Popen([sys.executable, "-c", code % seconds], **pipes) as process:
+                process.stdout.readline()
+                before = measure.activity(process.pid)
+                process.poll()
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+                after = measure.activity(process.pid)
+                process.kill()
+            found.append((after[0] - before[0], after[1] - before[1]))
+        (idle_wakes, idle_cpu), (busy_wakes, busy_cpu) = found
+        self.assertLess(idle_wakes, 5)
+        self.assertGreater(busy_wakes, 20)
+        self.assertGreater(busy_cpu, idle_cpu)
+
+    def test_slow_clients_take_part_in_the_first_rounds_only(self):
+        ran = []
+        bench = types.SimpleNamespace(options=types.SimpleNamespace(slow_rounds=2), able=list, slow_seconds=0.0)
+        case = types.SimpleNamespace(name="n", mode="large", clients=(Client("raw", 1, 1), Client("boto3", 0, 1)))
+        bench.one_run = lambda client, _: ran.append(client.kind) or [SAMPLE]
+        for number in (1, 2, 3):
+            measure.one_case(bench, case, number, [], [])
+        self.assertEqual(sorted(ran), ["boto3", "boto3", "raw", "raw", "raw"])
+
+    def test_no_round_is_begun_that_would_not_be_over_in_time(self):
+        server = types.SimpleNamespace(root=".")
+        programs = types.SimpleNamespace(missing={})
+        options = types.SimpleNamespace(clients=(), rounds=5, reps=1, minutes=1.0, idle_seconds=0, slow_rounds=1)
+        self.assertEqual(measure.measure(options, [], programs, server)[3], 5)
+        options.minutes = 1e-12
+        self.assertEqual(measure.measure(options, [], programs, server)[3], 1)
 
 
 class Settings(unittest.TestCase):
@@ -160,6 +124,7 @@ class Settings(unittest.TestCase):
     def test_every_case_names_a_port_of_its_configuration_and_its_labels_are_unique(self):
         for config, cases in matrix.PROFILES.values():
             _, ports = servers.with_free_ports((servers.CONFIGS / config).read_text())
+            self.assertIn(servers.STATUS_PORT, ports)
             for case in cases:
                 self.assertIn(case.port, ports)
                 labels = [client.label for client in case.clients]
@@ -170,7 +135,42 @@ class Settings(unittest.TestCase):
         self.assertEqual((case.total, case.title), (4 << 20, "4 MiB in 4 MiB requests, plain HTTP, no delay"))
 
     def test_labels_say_the_settings(self):
-        self.assertEqual(Client("raskio", 2, 64, "MULTI_POLL").label, "RaskIO MULTI_POLL, 2 reactors, 64 requests")
+        for client, label in (
+            (
+                Client("raskio", 2, 64, "MULTI_POLL", concurrency="adaptive"),
+                "RaskIO MULTI_POLL, 2 reactors, 64 in flight",
+            ),
+            (
+                Client("raskio", 1, 64, "MULTI_POLL", concurrency="fixed"),
+                "RaskIO MULTI_POLL, 1 reactor, 64 in flight, fixed",
+            ),
+            (Client("kvikio", 16, 0, "EASY_THREADPOOL"), "KvikIO EASY_THREADPOOL, 16 threads"),
+            (Client("curl", 1, 16, "epoll"), "libcurl multi, epoll, 16 in flight"),
+            (Client("raskio", 1, 1, "MULTI_POLL", "sync"), "RaskIO MULTI_POLL, read_sync"),
+        ):
+            self.assertEqual(client.label, label)
+
+    def test_settings_of_the_shell_do_not_reach_a_client(self):
+        programs = types.SimpleNamespace(path=lambda name: name, sdk="python", kvikio="python", stub="")
+        leaks = {
+            "KVIKIO_TASK_SIZE": "1",
+            "KVIKIO_NTHREADS": "3",
+            "BENCH_HOLD": "1",
+            "AWS_PROFILE": "x",
+            "RUST_LOG": "trace",
+        }
+        before = dict(os.environ)
+        os.environ.update(leaks)
+        try:
+            for kind in clients.KINDS:
+                client = Client(kind, 2, 8, "MULTI_POLL")
+                command, environment = clients.command(programs, client, 4096, "http://h", "plan", 2, "cert.pem")
+                self.assertEqual(command[command.index("http://h") :][:4], ["http://h", "plan", "4096", "2"])
+                for name, value in leaks.items():
+                    self.assertNotEqual(environment.get(name), value, f"{kind}: {name}")
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,26 @@
-"""KvikIO: one large read into device memory. Usage: kvikio_device.py URL TOTAL REPS
+"""KvikIO, into device memory. Usage: kvikio_device.py BASE PLAN REQUEST REPS all
 
 Needs an NVIDIA GPU and CuPy. The time ends when the bytes are in device memory.
 """
 
-import os
-import sys
-
 import cupy as cp
 import kvikio
-from kvikio_common import Stopwatch, report
+from peer import Job, measure
 
-url, total, reps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-task_size = int(os.environ["KVIKIO_TASK_SIZE"])
-remote = kvikio.RemoteFile.open_http(url)
-destination = cp.empty(total, dtype=cp.uint8)
-for _ in range(reps):
-    destination.fill(1)
+job = Job()
+destination = cp.ones(job.total, dtype=cp.uint8)
+files = {read.path: kvikio.RemoteFile.open_http(job.base + read.path) for read in job.reads}
+
+
+def read_all():
+    futures = [
+        files[read.path].pread(destination[read.at : read.at + read.length], read.length, read.first)
+        for read in job.reads
+    ]
+    assert sum(future.get() for future in futures) == job.total
     cp.cuda.runtime.deviceSynchronize()
-    with Stopwatch() as watch:
-        size = remote.pread(destination, total).get()
-        cp.cuda.runtime.deviceSynchronize()
-    assert size == total, f"{size} of {total} bytes"
-    report(watch, -(-total // task_size), cp.asnumpy(destination))
+
+
+measure(
+    job, "kvikio", f"KvikIO {kvikio.__version__}", destination, read_all, cp.asnumpy, cp.cuda.runtime.deviceSynchronize
+)

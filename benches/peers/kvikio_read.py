@@ -1,22 +1,45 @@
-"""KvikIO: one large read of an object's head into host memory. Usage: kvikio_read.py URL TOTAL REPS
+"""KvikIO, into host memory. Usage: kvikio_read.py BASE PLAN REQUEST REPS all|one
 
-The KVIKIO_* variables choose the backend; KVIKIO_TASK_SIZE is the size of a request.
+The KVIKIO_* variables choose the backend; KVIKIO_TASK_SIZE is REQUEST. `all` submits every read of the plan at once,
+`one` a read after the other.
 """
 
-import os
-import sys
+import time
 
 import kvikio
 import numpy as np
-from kvikio_common import Stopwatch, report
+from peer import Job, measure
 
-url, total, reps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-task_size = int(os.environ["KVIKIO_TASK_SIZE"])
-remote = kvikio.RemoteFile.open_http(url)
-destination = np.empty(total, dtype=np.uint8)
-for _ in range(reps):
-    destination.fill(1)
-    with Stopwatch() as watch:
-        size = remote.pread(destination, total).get()
-    assert size == total, f"{size} of {total} bytes"
-    report(watch, -(-total // task_size), destination)
+job = Job()
+(submit,) = job.more
+destination = np.ones(job.total, dtype=np.uint8)
+ends = {}
+for read in job.reads:
+    ends[read.path] = max(ends.get(read.path, 0), read.first + read.length)
+files, reads = {}, []
+
+
+def open_files():
+    # With a length, it does not ask the server for one. None of the reads goes beyond it.
+    for path, end in ends.items():
+        files[path] = kvikio.RemoteFile.open_http(job.base + path, end)
+    reads.extend((files[read.path], destination[read.at : read.at + read.length], read) for read in job.reads)
+
+
+def read_all():
+    # The first repetition has everything that a fresh process has to do.
+    if not files:
+        open_files()
+    if submit == "all":
+        futures = [file.pread(part, read.length, read.first) for file, part, read in reads]
+        assert sum(future.get() for future in futures) == job.total
+        return None
+    latencies = []
+    for file, part, read in reads:
+        start = time.perf_counter()
+        assert file.pread(part, read.length, read.first).get() == read.length
+        latencies.append(time.perf_counter() - start)
+    return latencies
+
+
+measure(job, "kvikio", f"KvikIO {kvikio.__version__}", destination, read_all)

@@ -1,7 +1,7 @@
 /* What the machine allows: keep-alive connections, epoll, and recv straight into the destination.
  *
  * No HTTP library, no TLS, no retry: the reference for throughput and for CPU per byte. Each thread drives its own
- * connections, one request in flight on each. */
+ * connections, one request in flight on each; they are opened in the first repetition. */
 #define _GNU_SOURCE
 #include "../bench.h"
 
@@ -20,7 +20,8 @@ enum { HEAD_MAX = 4096 };
 
 struct connection {
     int fd, in_head;
-    size_t at, left; /* where in the destination, how much is missing; left == 0: idle */
+    size_t span, at, left; /* which, where in the destination, how much is missing; left == 0: idle */
+    double started;
     char head[HEAD_MAX];
 };
 
@@ -33,8 +34,8 @@ struct worker {
 static struct job job;
 static unsigned char *destination;
 static struct sockaddr_in server;
-static char path[512], host[128];
-static atomic_size_t next_range, bytes_done;
+static char host[128];
+static atomic_size_t next_span, bytes_done;
 
 static void fail(const char *what)
 {
@@ -42,19 +43,18 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* http://1.2.3.4:port/path and nothing else. */
-static void parse_url(const char *url)
+/* http://1.2.3.4:port and nothing else. */
+static void parse_base(const char *base)
 {
     char address[64];
     int port, used = 0;
-    if (sscanf(url, "http://%63[0-9.]:%d%n", address, &port, &used) != 2 || url[used] != '/' ||
+    if (sscanf(base, "http://%63[0-9.]:%d%n", address, &port, &used) != 2 || base[used] ||
         inet_pton(AF_INET, address, &server.sin_addr) != 1) {
-        fprintf(stderr, "rawlimit: URL is \"%s\"; it must be http://IPV4:PORT/PATH\n", url);
+        fprintf(stderr, "rawlimit: BASE is \"%s\"; it must be http://IPV4:PORT\n", base);
         exit(2);
     }
     server.sin_family = AF_INET;
     server.sin_port = htons((uint16_t)port);
-    snprintf(path, sizeof path, "%s", url + used);
     snprintf(host, sizeof host, "%s:%d", address, port);
 }
 
@@ -73,18 +73,21 @@ static void connect_to_server(struct worker *worker, struct connection *connecti
 
 static void send_next(struct connection *connection)
 {
-    size_t range = atomic_fetch_add(&next_range, 1);
-    if (range >= job_requests(&job)) {
+    size_t index = atomic_fetch_add(&next_span, 1);
+    if (index >= job.count) {
         connection->left = 0;
         return;
     }
     char request[1024];
-    size_t first = range * job.stride;
-    connection->at = range * job.request;
-    connection->left = job_length(&job, range);
+    const struct span *span = &job.reads[index];
+    connection->span = index;
+    connection->at = span->at;
+    connection->left = span->length;
     connection->in_head = 1;
-    int size = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s\r\nRange: bytes=%zu-%zu\r\n\r\n", path,
-                        host, first, first + connection->left - 1);
+    connection->started = wall_seconds();
+    int size = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s\r\nRange: bytes=%llu-%llu\r\n\r\n",
+                        span->path, host, (unsigned long long)span->first,
+                        (unsigned long long)(span->first + span->length - 1));
     if (write(connection->fd, request, (size_t)size) != size)
         fail("write");
 }
@@ -121,16 +124,21 @@ static void receive(struct connection *connection)
         fail("recv");
     connection->at += (size_t)size;
     connection->left -= (size_t)size;
-    if (!connection->left)
-        send_next(connection);
     atomic_fetch_add(&bytes_done, (size_t)size);
+    if (!connection->left) {
+        job.latencies[connection->span] = (wall_seconds() - connection->started) * 1e6;
+        send_next(connection);
+    }
 }
 
 static void *run(void *argument)
 {
     struct worker *worker = argument;
-    for (int i = 0; i < worker->count; i++)
+    for (int i = 0; i < worker->count; i++) {
+        if (!worker->connections[i].fd)
+            connect_to_server(worker, &worker->connections[i]);
         send_next(&worker->connections[i]);
+    }
     for (;;) {
         int busy = 0;
         for (int i = 0; i < worker->count && !busy; i++)
@@ -146,29 +154,28 @@ static void *run(void *argument)
 
 int main(int argc, char **argv)
 {
-    if (argc != 8) {
-        fprintf(stderr, "usage: rawlimit URL TOTAL REQUEST STRIDE REPS CONNECTIONS THREADS\n");
+    if (argc != 7) {
+        fprintf(stderr, "usage: rawlimit BASE PLAN REQUEST REPS CONNECTIONS THREADS\n");
         return 2;
     }
     job = parse_job(argv);
-    int connections = (int)parse_number(argv[6], "CONNECTIONS"), threads = (int)parse_number(argv[7], "THREADS");
+    int connections = (int)parse_number(argv[5], "CONNECTIONS"), threads = (int)parse_number(argv[6], "THREADS");
     if (threads < 1 || connections < threads) {
         fprintf(stderr, "THREADS must be at least 1, CONNECTIONS at least THREADS\n");
         return 2;
     }
-    parse_url(job.url);
+    parse_base(job.base);
+    cut_into_requests(&job);
     destination = make_destination(&job);
-    struct worker *workers = calloc((size_t)threads, sizeof *workers);
+    struct worker *workers = make((size_t)threads, sizeof *workers);
     for (int t = 0; t < threads; t++) {
         workers[t].epoll = epoll_create1(EPOLL_CLOEXEC);
         workers[t].count = connections / threads + (t < connections % threads);
-        workers[t].connections = calloc((size_t)workers[t].count, sizeof *workers[t].connections);
-        for (int i = 0; i < workers[t].count; i++)
-            connect_to_server(&workers[t], &workers[t].connections[i]);
+        workers[t].connections = make((size_t)workers[t].count, sizeof *workers[t].connections);
     }
     for (int rep = 0; rep < job.reps; rep++) {
         memset(destination, 1, job.total);
-        atomic_store(&next_range, 0);
+        atomic_store(&next_span, 0);
         atomic_store(&bytes_done, 0);
         double cpu = cpu_seconds(), start = wall_seconds();
         /* One thread: the main one, as there is nothing to hand over. */
@@ -181,7 +188,8 @@ int main(int argc, char **argv)
         cpu = cpu_seconds() - cpu;
         if (atomic_load(&bytes_done) != job.total)
             fail("bytes are missing");
-        report("raw", &job, seconds, cpu, destination, "");
+        report("raw", "rawlimit.c", &job, seconds, cpu, destination, 1, "");
     }
+    hold_if_asked();
     return 0;
 }

@@ -1,0 +1,207 @@
+"""The project's targets, and whether a result meets them: computed from the result, never written by hand."""
+
+from dataclasses import dataclass
+
+from . import report
+
+KIB, MIB = 1 << 10, 1 << 20
+MULTI = "MULTI_POLL"
+
+# What RaskIO states about its memory, beyond the destination (benches/README.md has it in words). A TLS connection is
+# mostly OpenSSL's: 150 KiB for a bare libcurl loop too.
+RECEIVE_BUFFER = 256 * KIB
+MEMORY_PER_CONNECTION = {"http": 16 * KIB, "https": 192 * KIB}
+MEMORY_PER_READ = 512
+MEMORY_CONSTANT = 5 * MIB
+# A thread that has nothing to do looks around four times a minute.
+IDLE_WAKEUPS_A_MINUTE = 4
+IDLE_CPU_MS_A_MINUTE = 1
+
+# What is compared: figures as in report.FIGURES, and the word for it.
+SPEED, REQUESTS, CPU = ("gb_s", "throughput"), ("requests_s", "requests/s"), ("cpu_s_gib", "CPU a GiB")
+
+
+@dataclass
+class Row:
+    """One line of the table. `measured`: a spread, or None where this result cannot say."""
+
+    case: str
+    target: str
+    measured: dict | None
+    met: bool | None
+
+    def cells(self):
+        if self.measured is None:
+            return [self.case, self.target, "not measured", "–"]
+        value, least, most = (self.measured[key] for key in ("median", "min", "max"))
+        shown = f"{report.number(value)}"
+        if (least, most) != (value, value):
+            shown += f" ({report.number(least)}–{report.number(most)})"
+        return [self.case, self.target, shown, "yes" if self.met else "**no**"]
+
+
+def at_least(case, target, limit, measured):
+    return Row(case, target, measured, None if measured is None else measured["median"] >= limit)
+
+
+def at_most(case, target, limit, measured):
+    return Row(case, target, measured, None if measured is None else measured["median"] <= limit)
+
+
+def find(result, case, **settings):
+    """The row of a case whose client has these settings; None if it was not measured."""
+    for found in result["cases"]:
+        if found["name"] == case:
+            for row in found["rows"]:
+                if all(row["client"][key] == value for key, value in settings.items()):
+                    return row
+    return None
+
+
+def budget_row(result, case, kind, width, threads=1):
+    """KvikIO's or RaskIO's reactors with a budget, RaskIO as it is by default."""
+    settings = {"backend": MULTI, "threads": threads, "width": width, "submit": "all"}
+    if kind == "raskio":
+        settings["concurrency"] = "adaptive"
+    return find(result, case, kind=kind, **settings)
+
+
+def rows(result):
+    """Every target, as a Row."""
+
+    def of(case, width, figure, other):
+        return report.ratio(budget_row(result, case, "raskio", width), other, figure[0])
+
+    def kvikio(case, width):
+        return budget_row(result, case, "kvikio", width)
+
+    def loop(case, width, how):
+        return find(result, case, kind="curl", width=width, backend=how)
+
+    raw = find(result, "large", kind="raw", width=16)
+    name = "large, plain, 16 requests"
+    yield at_most(name, "CPU a GiB ≤ 1.25 × raw loop", 1.25, of("large", 16, CPU, raw))
+    yield at_most(name, "CPU a GiB ≤ 0.5 × KvikIO MULTI_POLL", 0.5, of("large", 16, CPU, kvikio("large", 16)))
+    yield at_least(name, "throughput ≥ libcurl multi, epoll", 1, of("large", 16, SPEED, loop("large", 16, "epoll")))
+    name = "large, plain, 256 requests"
+    yield at_most(name, "CPU a GiB ≤ 0.4 × KvikIO MULTI_POLL", 0.4, of("large", 256, CPU, kvikio("large", 256)))
+    yield at_least(name, "throughput ≥ 1.5 × KvikIO MULTI_POLL", 1.5, of("large", 256, SPEED, kvikio("large", 256)))
+    for width, faster in ((256, 1.8), (64, 1.3)):
+        name, other = f"object-store-like, {width} against {width}", kvikio("store", width)
+        yield at_least(name, f"throughput ≥ {faster} × KvikIO MULTI_POLL", faster, of("store", width, SPEED, other))
+        yield at_most(name, "CPU a GiB ≤ 0.4 × KvikIO MULTI_POLL", 0.4, of("store", width, CPU, other))
+    small = of("4k", 16, REQUESTS, kvikio("4k", 16))
+    yield at_least("4 KiB, 16 requests", "requests/s ≥ 1.6 × KvikIO MULTI_POLL", 1.6, small)
+    for how in ("perform", "epoll"):
+        measured = of("4k", 16, REQUESTS, loop("4k", 16, how))
+        yield at_least("4 KiB, 16 requests", f"requests/s ≥ 0.88 × libcurl multi, {how}", 0.88, measured)
+    tls = kvikio("tls", 16)
+    yield at_least("TLS, 16 requests", "throughput ≥ KvikIO MULTI_POLL", 1, of("tls", 16, SPEED, tls))
+    yield at_most("TLS, 16 requests", "CPU a GiB ≤ 0.7 × KvikIO MULTI_POLL", 0.7, of("tls", 16, CPU, tls))
+    easy = find(result, "latency", kind="easy")
+    for submit, limit, what in (("one", 1.4, "raskio_read"), ("sync", 1.2, "raskio_read_sync")):
+        mine = find(result, "latency", kind="raskio", backend=MULTI, submit=submit)
+        measured = report.ratio(mine, easy, "p50_us")
+        yield at_most("single 1-byte read, warm", f"{what}: median ≤ {limit} × easy handle", limit, measured)
+    yield from idle_rows(result)
+    yield from memory_rows(result)
+    yield from best_rows(result)
+
+
+def alone(value):
+    return {"median": value, "min": value, "max": value}
+
+
+def idle_rows(result):
+    for row in result["idle"]:
+        client = row["client"]
+        if client["kind"] != "raskio":
+            continue
+        # Of looks 15 s apart, as many fit into the time of the watch, and one at its edge.
+        limit = (IDLE_WAKEUPS_A_MINUTE + 60 / result["settings"]["idle_seconds"]) * client["threads"]
+        name = f"idle client, {client['backend']}, {client['threads']} thread" + ("s" if client["threads"] > 1 else "")
+        yield at_most(name, f"wake-ups a minute ≤ {limit:g}", limit, alone(row["wakeups_a_minute"]))
+        limit = IDLE_CPU_MS_A_MINUTE * client["threads"]
+        yield at_most(name, f"CPU ms a minute ≤ {limit}", limit, alone(row["cpu_ms_a_minute"]))
+
+
+def memory_rows(result):
+    """Per case, the reactors' setting that comes closest to what is stated, or exceeds it most."""
+    for case in result["cases"]:
+        if case["device"]:
+            continue
+        per_connection = MEMORY_PER_CONNECTION["https" if "TLS" in case["title"] else "http"]
+        shares = []
+        for row in case["rows"]:
+            client = row["client"]
+            if (
+                client["kind"] != "raskio"
+                or client["backend"] != MULTI
+                or not (row["grown_mib"] and row["connections"])
+            ):
+                continue
+            stated = client["threads"] * RECEIVE_BUFFER + row["connections"]["max"] * per_connection + MEMORY_CONSTANT
+            # Of one read or a mix of a few objects there are too few to be felt.
+            if case["shape"] == "many" and client["submit"] == "all":
+                stated += case["total"] // case["request"] * MEMORY_PER_READ
+            shares.append({key: row["grown_mib"][key] * MIB / stated for key in ("median", "min", "max")})
+        if shares:
+            target = (
+                f"grown ≤ reactors × {RECEIVE_BUFFER // KIB} KiB + connections × {per_connection // KIB} KiB "
+                f"+ reads × {MEMORY_PER_READ} bytes + {MEMORY_CONSTANT // MIB} MiB (as a share of it)"
+            )
+            worst = max(shares, key=lambda share: share["median"])
+            yield at_most(f"peak memory, {case['name']}", target, 1, worst)
+
+
+def best_rows(result):
+    """Any backend, any number of threads or reactors, any budget: the best RaskIO against the best KvikIO."""
+    for case in result["cases"]:
+        figure = report.MAIN[case["mode"]][0]
+        mine, theirs = (report.best(case["rows"], kind, figure) for kind in ("raskio", "kvikio"))
+        if not (mine and theirs):
+            continue
+        measured, name = report.ratio(mine, theirs, figure), f"best setting of each, {case['name']}"
+        if figure in report.LESS_IS_BETTER:
+            yield at_most(name, "median latency ≤ KvikIO's", 1, measured)
+        else:
+            yield at_least(name, f"{report.FIGURES[figure][0]} ≥ KvikIO's", 1, measured)
+
+
+def adaptive_rows(result):
+    """Adaptive against fixed, same ceiling: speed and CPU, each a ratio within a round."""
+    for case in result["cases"]:
+        speed, cost = report.MAIN[case["mode"]]
+        for row in case["rows"]:
+            client = row["client"]
+            if client["kind"] != "raskio" or client["concurrency"] != "fixed":
+                continue
+            like = {key: client[key] for key in ("kind", "threads", "width", "backend", "submit")}
+            adaptive = find(result, case["name"], **like, concurrency="adaptive")
+            if not adaptive:
+                continue
+            ratios = [report.ratio(adaptive, row, figure) for figure in (speed, cost)]
+            connections = [f"{report.shown_median(found['connections'])}" for found in (adaptive, row)]
+            setting = f"{client['threads']} reactor{'s' if client['threads'] > 1 else ''}, {client['width']} in flight"
+            yield [case["name"], setting, *map(report.shown, ratios), " / ".join(connections)]
+
+
+def markdown(result):
+    """The lines of the page that say how the result stands."""
+    all_rows = list(rows(result))
+    known = [row for row in all_rows if row.met is not None]
+    if result["settings"].get("profile") != "small":
+        all_rows = known  # most of them are about a machine with two cores
+    lines = [
+        "## Targets",
+        "",
+        f"{sum(row.met for row in known)} of {len(known)} met. RaskIO as it is by default (adaptive).",
+    ]
+    lines += ["", "| case | target of the project | measured | met? |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row.cells())} |" for row in all_rows]
+    adaptive = list(adaptive_rows(result))
+    if adaptive:
+        lines += ["", "## Adaptive against fixed", "", "Above 1: adaptive is faster, or costs more CPU.", ""]
+        lines += ["| case | setting | speed | CPU | connections, adaptive / fixed |", "|---|---|---|---|---:|"]
+        lines += [f"| {' | '.join(cells)} |" for cells in adaptive]
+    return lines
