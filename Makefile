@@ -8,7 +8,7 @@ help:
 	@echo 'make test            every check, with the time of each stage'
 	@echo 'make test-STAGE      one stage: $(STAGES)'
 	@echo 'make build           build and install into build/prefix'
-	@echo 'make bench           RaskIO beside plain libcurl and KvikIO (BENCH="--scale 0.05 --rounds 1": a short look)'
+	@echo 'make bench           RaskIO beside its peers, at most 15 minutes (BENCH=--quick: 3, BENCH="--scale 0.05 --rounds 1": a look)'
 	@echo 'make gpu             device reads on a real GPU: tests, compute-sanitizer, figures (PARTS="tests bench": some of it)'
 	@echo 'make gpu-bundle      what that needs, into build/gpu, for a machine without cargo and nginx'
 	@echo 'make soak            random faults on 100,000 random reads, at most 5 minutes (READS=N MINUTES=N SEED=N)'

@@ -71,10 +71,10 @@ rust_offer() {
 }
 
 if [ "$wanted" = bench ]; then
-  need pkg-config "finds libcurl for the client that RaskIO is compared with" have pkg-config
-  need libcurl4-openssl-dev "the libcurl of that client" has_library libcurl
+  need pkg-config "finds the system's libcurl" have pkg-config
+  need libcurl4-openssl-dev "the bare libcurl clients, where RaskIO's own libcurl cannot be linked" has_library libcurl
   need python3 "runs the benchmarks" have python3
-  need python3-venv "holds KvikIO, so that nothing is installed system-wide" has_venv
+  need python3-venv "holds KvikIO, the S3 clients and matplotlib, so that nothing is installed system-wide" has_venv
   need nginx-light "the server to read from" has_nginx
   need libnginx-mod-http-lua "lets that server answer late, as an object store does" has_nginx_lua
   need openssl "makes the server's certificate" have openssl
