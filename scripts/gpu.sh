@@ -187,6 +187,9 @@ run_parts() {
     say "build/gpu is not there, or not whole: gathering it"
     make_bundle
   fi
+  # The repository may be another one, or none, on that machine.
+  export RASKIO_BENCH_COMMIT
+  RASKIO_BENCH_COMMIT=$(cat "$bundle/commit")
   out=${OUT:-$build/gpu-result}
   mkdir -p "$out"
   rm -f "$out/lines.jsonl" "$out/tests.log"
