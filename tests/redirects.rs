@@ -17,6 +17,28 @@ fn paths(server: &Server) -> Vec<String> {
     server.log().iter().map(|request| format!("{} {}", request.method, request.target)).collect()
 }
 
+#[test]
+fn user_and_password_of_the_url_stay_at_home_and_are_still_there_after_a_redirect() {
+    for_both_backends(|backend| {
+        let (server, other, client) = (server_of(100), server_of(100), TestClient::new(backend));
+        server.script("/relative", [Reply::redirect(302, "/final")]);
+        server.script("/whole", [Reply::redirect(302, &server.url("/final"))]);
+        server.script("/away", [Reply::redirect(302, &other.url("/back"))]);
+        other.script("/back", [Reply::redirect(302, &server.url("/final"))]);
+        for path in ["/relative", "/whole", "/away"] {
+            server.reset_counts();
+            let url = server.url(path).replacen("//", "//us%40r:s3cr3t%3A@", 1);
+            read(&client.open(&url), 0, 100);
+            for request in server.log() {
+                // us@r:s3cr3t:
+                assert_eq!(request.header("Authorization"), Some("Basic dXNAcjpzM2NyM3Q6"), "{}", request.target);
+            }
+            assert_eq!(server.requests(), 2);
+        }
+        assert!(other.log().iter().all(|request| request.header("Authorization").is_none()));
+    });
+}
+
 /// Case 9.
 #[test]
 fn reads_and_stats_follow_every_kind_of_redirect() {

@@ -46,6 +46,10 @@ impl Home {
         if !same && url.user().is_some() {
             return Err(refuse("it brings a user name of its own"));
         }
+        if same && url.user().is_none() && url.password().is_none() {
+            // A Location with a host has no user, and the object's own belongs to this origin as its headers do.
+            url.take_user_of(&Url::parse(&self.target.url.to_string_lossy())?)?;
+        }
         let text = url.text()?;
         // What is dialled is this text: it must be a URL, and of the origin that was looked at.
         let again = text.to_str().ok().and_then(|text| Url::parse(text).ok());

@@ -61,14 +61,28 @@ impl Url {
     }
 
     fn set(&self, text: &str, flags: c_uint) -> Result<()> {
-        let text = super::easy::c_string("the URL", text)?;
-        // SAFETY: the handle is alive and the string NUL-ended; it is copied.
-        let code = unsafe { curl_url_set(self.0, PART_URL, text.as_ptr(), flags) };
+        self.set_part(PART_URL, Some(text), flags)
+    }
+
+    fn set_part(&self, part: c_int, text: Option<&str>, flags: c_uint) -> Result<()> {
+        let text = text.map(|text| super::easy::c_string("the URL", text)).transpose()?;
+        let content = text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+        // SAFETY: the handle is alive, and the string NUL-ended or null, which removes the part; it is copied.
+        let code = unsafe { curl_url_set(self.0, part, content, flags) };
         if code != 0 {
             // SAFETY: returns a pointer to a static string for every code.
             return Err(Error::invalid(unsafe { super::text(curl_url_strerror(code)) }));
         }
         Ok(())
+    }
+
+    /// Takes the user name and the password of `other` over, encoded as they stand there.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT with the parser's words, OUT_OF_MEMORY among them.
+    pub fn take_user_of(&mut self, other: &Url) -> Result<()> {
+        self.set_part(PART_USER, other.user().as_deref(), 0)?;
+        self.set_part(PART_PASSWORD, other.password().as_deref(), 0)
     }
 
     fn part(&self, part: c_int, flags: c_uint) -> Option<String> {
