@@ -100,6 +100,27 @@ fn a_token_of_the_host_is_asked_for_per_origin_and_anew_when_it_is_refused() {
 }
 
 #[test]
+fn a_token_that_cannot_be_sent_is_not_kept() {
+    for_both_backends(|backend| {
+        let server = server_of(100);
+        let asked = AtomicUsize::new(0);
+        let client = TestClient::in_environment(backend, &[], move |hooks| {
+            hooks.secrets.bearer = Some(Box::new(move |_| {
+                let token = ["s3cr3t token", "s3cr3t-token"][asked.fetch_add(1, Ordering::SeqCst).min(1)];
+                Ok(Grant { held: Held::Bearer(Secret::new(token)), expires: None })
+            }));
+        });
+        let options = ObjectOptions { bearer_from_host: true, ..ObjectOptions::default() };
+        let object = open(&client, &server.url("/data"), options);
+        let error = read_fails(&object, 0, 10, ErrorKind::InvalidArgument, &["the bearer callback"]);
+        assert!(!error.message().contains("s3cr3t"), "{error}");
+        assert_eq!(server.requests(), 0);
+        read(&object, 0, 10);
+        assert_eq!(authorization(&server.log()[0]), "Bearer s3cr3t-token");
+    });
+}
+
+#[test]
 fn a_unix_socket_takes_the_place_of_host_and_port() {
     for_both_backends(|backend| {
         let (server, other) = (server_of(100), server_of(100));

@@ -1,10 +1,10 @@
 //! What the endpoints of one client share: the environment, credentials, regions that were learned, certificates.
 
-use super::Origin;
 use super::tls::Places;
-use crate::credentials::Grant;
+use super::{Origin, headers};
 use crate::credentials::authority::{Authority, Provide, Renewals};
 use crate::credentials::chain::{Chain, Link};
+use crate::credentials::{Grant, Held};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::{self, Threads};
 use crate::op::call_host;
@@ -108,7 +108,7 @@ impl Site {
             let host = self.host.clone();
             Box::new(Asks {
                 turn: self.one_at_a_time.clone(),
-                question: Box::new(move || host.bearer.as_ref().map(|ask| ask(&origin))),
+                question: Box::new(move || host.bearer.as_ref().map(|ask| ask(&origin).and_then(sendable))),
             })
         })
     }
@@ -147,6 +147,14 @@ impl Site {
     pub fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
         self.renewals.wait_stopped(deadline)
     }
+}
+
+/// A token that cannot be sent is the callback's failure: kept, it would fail every request until it expires.
+fn sendable(grant: Grant) -> Result<Grant> {
+    if let Held::Bearer(token) = &grant.held {
+        headers::bearer(token.reveal()).map_err(|error| error.context("the bearer callback"))?;
+    }
+    Ok(grant)
 }
 
 /// A callback of the host that knows a secret; `None`: there is no such callback.
