@@ -146,6 +146,7 @@ fn what_cannot_be_right_is_named_and_its_secrets_are_not() {
         ("http://h/x?token=s3cr3t\r\nHost: evil", "control character"),
         ("s3://s3cr3t:s3cr3t@bucket/k", "bucket's name"),
         ("http://h/\u{7f}s3cr3t\u{0}?", "control character"),
+        ("s3://b/\u{1}", "open it by its http(s) URL"),
         (long.as_str(), "bytes"),
     ] {
         let error = client.0.open(url, ObjectOptions::default()).err().unwrap_or_else(|| panic!("{url}"));

@@ -339,10 +339,12 @@ fn check_text(text: &str) -> Result<()> {
         )));
     }
     match text.chars().find(|character| character.is_control()) {
-        Some(bad) => Err(Error::invalid(format!(
-            "the URL {} holds the control character {bad:?}; percent-encode it",
-            redact::url(text)
-        ))),
+        Some(bad) => {
+            // After a raw scheme an escape would be part of the name.
+            let way = if is_raw(&scheme_of(text)) { "open it by its http(s) URL and " } else { "" };
+            let shown = redact::url(text);
+            Err(Error::invalid(format!("the URL {shown} holds the control character {bad:?}; {way}percent-encode it")))
+        }
         None => Ok(()),
     }
 }
