@@ -371,6 +371,63 @@ fn a_web_identity_is_turned_into_credentials() {
 }
 
 #[test]
+fn the_parts_of_a_key_stay_together_and_half_a_key_is_an_error() {
+    for_both_backends(|backend| {
+        let server = s3(S3Account::new("ID", KEY, "us-east-1"));
+        let whole = "aws_access_key_id = ID\naws_secret_access_key = s3cr3t/key+1\n";
+        let config = Temp::new("[default]\naws_access_key_id = O\naws_secret_access_key = O\naws_session_token = O\n");
+        let read_with = |credentials: &str| {
+            let credentials = Temp::new(credentials);
+            let variables = [
+                ("AWS_CONFIG_FILE", config.path()),
+                ("AWS_SHARED_CREDENTIALS_FILE", credentials.path()),
+                ("AWS_EC2_METADATA_DISABLED", "true"),
+            ];
+            let client = TestClient::in_environment(backend, &variables, |_| {});
+            start(&open(&client, &server), 0, 10).wait()
+        };
+        read_with(&format!("[default]\n{whole}")).succeeds();
+        assert_eq!(server.log()[0].header("x-amz-security-token"), None);
+        server.reset_counts();
+        for (half, words) in [
+            ("aws_access_key_id = ID\n", ["aws_access_key_id is set", "aws_secret_access_key is not"]),
+            ("aws_secret_access_key = s3cr3t\n", ["aws_secret_access_key is set", "aws_access_key_id is not"]),
+        ] {
+            std::fs::write(config.path(), "").unwrap();
+            let outcome = read_with(&format!("[default]\n{half}"));
+            let error = outcome.fails(ErrorKind::InvalidArgument, &words);
+            assert!(!error.message().contains("s3cr3t"), "{error}");
+        }
+        assert_eq!(server.requests(), 0, "nothing goes out unsigned");
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    for_both_backends(|backend| {
+        let server = s3(S3Account::new("ID", KEY, "us-east-1"));
+        for (path, words) in [("/dev/zero", "16 MiB"), ("/", "directory")] {
+            let variables = [("AWS_SHARED_CREDENTIALS_FILE", path), ("AWS_EC2_METADATA_DISABLED", "true")];
+            let client = TestClient::in_environment(backend, &variables, |_| {});
+            start(&open(&client, &server), 0, 10).fails(ErrorKind::PermissionDenied, &["could not be read", words]);
+        }
+    });
+}
+
+#[test]
+fn a_busy_metadata_service_is_no_missing_one() {
+    for_both_backends(|backend| {
+        let (busy, server) = (Server::start(), s3(S3Account::new("ID", KEY, "us-east-1")));
+        busy.on(any(), |_: &RequestInfo| Some(Reply::status(503)));
+        let variables = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", busy.url("")), ("HOME", String::new())];
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let client = TestClient::in_environment(backend, &variables, |_| {});
+        start(&open(&client, &server), 0, 10).fails(ErrorKind::Unavailable, &["metadata", "503"]);
+        assert_eq!(server.requests(), 0, "nothing goes out unsigned");
+    });
+}
+
+#[test]
 fn without_a_metadata_service_it_is_soon_clear_that_there_are_none() {
     for_both_backends(|backend| {
         let hole = BlackHole::new();

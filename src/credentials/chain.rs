@@ -17,6 +17,9 @@ use std::time::{Duration, SystemTime};
 /// Looks an environment variable up.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
+/// What the shared files call the parts of a key.
+const KEY_NAMES: [&str; 3] = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"];
+
 /// How long "nothing was found" holds before it is looked for again.
 const NOTHING_LASTS: Duration = Duration::from_secs(300);
 
@@ -122,20 +125,34 @@ impl ProfileAt {
     /// # Errors
     /// A file that is there and cannot be read.
     pub fn read(&self) -> Result<Profile> {
-        let mut profile = Profile::new();
+        self.read_telling().map(|(profile, _)| profile)
+    }
+
+    /// The same, and why a file that is there was passed over.
+    fn read_telling(&self) -> Result<(Profile, Option<String>)> {
+        let (mut profile, mut passed_over) = (Profile::new(), None);
         for (file, kind) in [(&self.config, FileKind::Config), (&self.credentials, FileKind::Credentials)] {
             let Some(file) = file else { continue };
-            match std::fs::read_to_string(file) {
-                Ok(text) => read_into(&mut profile, &text, kind, &self.name),
+            match super::read_small(file) {
+                Ok(text) => {
+                    let mut own = Profile::new();
+                    read_into(&mut own, &text, kind, &self.name);
+                    if own.contains_key(KEY_NAMES[0]) {
+                        // The parts of one key stay together: a token of the other file is another key's.
+                        KEY_NAMES.iter().for_each(|name| drop(profile.remove(*name)));
+                    }
+                    profile.extend(own);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 // A home that is another's, or a folder: not this process's to read.
                 Err(error) if !self.named => {
                     log::debug!(target: "raskio", "{} is not read: {error}", file.display());
+                    passed_over = Some(format!("{} could not be read: {error}", file.display()));
                 }
                 Err(error) => return Err(Error::os(format_args!("reading {}", file.display()), &error)),
             }
         }
-        Ok(profile)
+        Ok((profile, passed_over))
     }
 }
 
@@ -264,11 +281,20 @@ impl Chain {
     }
 
     fn in_profile(&self, at: &ProfileAt, sts: &Sts, stop: Stop<'_>) -> Result<std::result::Result<Grant, String>> {
-        let profile = at.read()?;
+        let (profile, passed_over) = at.read_telling()?;
         let what = format!("the profile {:?}", redact::printable(&at.name, 80));
         let field = |name: &str| profile.get(name).cloned().filter(|value| !value.is_empty());
-        if let (Some(id), Some(secret)) = (field("aws_access_key_id"), field("aws_secret_access_key")) {
-            return grant(Some(id), Some(secret), field("aws_session_token"), None, &what).map(Ok);
+        match KEY_NAMES.map(field) {
+            [Some(id), Some(secret), token] => return grant(Some(id), Some(secret), token, None, &what).map(Ok),
+            [None, None, _] => {}
+            // Half a key is a mistake, not the wish to go without.
+            [id, _, _] => {
+                let (there, missing) = if id.is_some() { (0, 1) } else { (1, 0) };
+                return Err(Error::invalid(format!(
+                    "{what}: {} is set and {} is not; set both, or neither",
+                    KEY_NAMES[there], KEY_NAMES[missing]
+                )));
+            }
         }
         if let (Some(token_file), Some(role_arn)) = (field("web_identity_token_file"), field("role_arn")) {
             let identity = WebIdentity {
@@ -288,6 +314,7 @@ impl Chain {
             None if profile.is_empty() => format!("{what} is in neither of the shared files"),
             None => format!("{what} holds no credentials"),
         };
+        let why = passed_over.map_or(why.clone(), |file| format!("{why} ({})", redact::printable(&file, 300)));
         match at.named {
             true if profile.is_empty() => Err(Error::new(ErrorKind::InvalidArgument, why)),
             true if other.iter().any(|name| profile.contains_key(*name)) => {

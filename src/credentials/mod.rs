@@ -13,7 +13,23 @@ pub mod profile;
 pub mod services;
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::time::SystemTime;
+
+/// More than this is no file of settings or tokens.
+const MOST_OF_A_FILE: u64 = 16 << 20;
+
+/// The text of a small file. A variable may name anything, `/dev/zero` too.
+fn read_small(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MOST_OF_A_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_OF_A_FILE {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "more than 16 MiB, which no such file has"));
+    }
+    Ok(text)
+}
 
 /// A text that neither `Debug` nor an error shows.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]

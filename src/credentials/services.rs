@@ -125,6 +125,10 @@ impl Instance {
             Err(error) if error.kind() == ErrorKind::ShutDown => return Err(error),
             Err(error) => return Ok(Err(error.message().to_owned())),
         };
+        if answer.status == 429 || answer.status >= 500 {
+            // There is such a service, and it is busy: no reason to go without for a while.
+            return Err(refused(&what, &answer));
+        }
         let token = answer.body.trim();
         if answer.status != 200 || token.is_empty() || !fits_a_header(token) {
             return Ok(Err(refused(&what, &answer).message().to_owned()));
@@ -225,7 +229,7 @@ fn refused(what: &str, answer: &Answer) -> Error {
 }
 
 fn read_token(file: &std::path::Path, what: &str) -> Result<Secret> {
-    let text = std::fs::read_to_string(file)
+    let text = super::read_small(file)
         .map_err(|error| Error::os(format_args!("{what}: the token file {}", file.display()), &error))?;
     let token = text.trim();
     if token.is_empty() || !fits_a_header(token) {
