@@ -441,3 +441,28 @@ fn a_head_that_says_nothing_is_explained_by_a_get() {
         assert!(!error.message().contains("AKID") && !error.message().contains(KEY), "{error}");
     });
 }
+
+#[test]
+fn another_server_that_a_redirect_leads_to_says_nothing_of_the_buckets_region() {
+    for_both_backends(|backend| {
+        let (server, other) = (Server::start(), Server::start());
+        server.script("/b/away", [Reply::redirect(307, &other.url("/x"))]);
+        server.put("/b/k", Object::pattern(100));
+        other.on(any(), |_: &RequestInfo| Some(Reply::status(400).header("x-amz-bucket-region", "eu-evil-1")));
+        let client = TestClient::in_environment(backend, &[("AWS_EC2_METADATA_DISABLED", "true")], |_| {});
+        let public =
+            ObjectOptions { endpoint: Some(3), endpoint_url: Some(server.url("")), ..ObjectOptions::default() };
+        let object = client.0.open("s3://b/away", public).expect("an object");
+        read_fails(&object, 0, 10, ErrorKind::Http, &["400"]);
+        assert_eq!(other.requests(), 1, "nor is it asked again");
+        let signed = ObjectOptions {
+            endpoint_url: Some(server.url("")),
+            access_key_id: Some("ID".into()),
+            secret_access_key: Some(Secret::new("s3cr3t/key+1")),
+            ..ObjectOptions::default()
+        };
+        read(&client.0.open("s3://b/k", signed).expect("an object"), 0, 10);
+        let signature = server.log()[1].header("Authorization").unwrap_or_default().to_owned();
+        assert!(signature.contains("/us-east-1/s3/"), "{signature}");
+    });
+}
