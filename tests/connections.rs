@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use support::{TestClient, for_both_backends, read, start_with};
+use support::{TestClient, child, for_both_backends, read, start_with};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
@@ -71,6 +71,33 @@ fn a_server_that_closes_idle_connections_costs_no_attempt() {
             assert_eq!(server.requests(), 10);
             assert_eq!(client.stats().requests_retried, 0);
         }
+    });
+}
+
+/// The kernel reports a connection that has ended until it is taken out of the set. In a process of its own, whose CPU time
+/// is that of this test.
+#[test]
+fn a_client_that_has_nothing_but_ended_connections_sleeps() {
+    if !child::is_child() {
+        return drop(child::succeeds(&mut child::again("a_client_that_has_nothing_but_ended_connections_sleeps")));
+    }
+    let cpu = || {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        // In hundredths of a second; the first field here is the third of all.
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100), client(backend));
+        server.script("/data", [Reply::object().close_silently()]);
+        let object = client.open(&server.url("/data"));
+        read(&object, 0, 100);
+        // The end of the connection arrives.
+        std::thread::sleep(support::ms(50));
+        let before = cpu();
+        std::thread::sleep(support::ms(1000));
+        let used = cpu() - before;
+        assert!(used < 20, "{used} hundredths of a second of CPU in one second of nothing");
     });
 }
 

@@ -243,10 +243,11 @@ impl Local {
     /// Lets libcurl work, and takes in what is over. Returns how many transfers were.
     fn drive(&mut self) -> Result<usize> {
         let Some(multi) = &mut self.multi else { return Ok(0) };
+        // Without transfers too: libcurl shuts connections down, and one that is idle may have ended.
+        multi.advance()?;
         if multi.is_empty() {
             return Ok(0);
         }
-        multi.advance()?;
         self.engine.members[self.index].received.store(attempt::received_by_this_thread(), Ordering::Relaxed);
         // Seldom any. Before the finished ones are taken out, while the tokens are theirs.
         self.lookups.retain(|&token| {
