@@ -62,6 +62,23 @@ fn a_context_that_cannot_be_entered_once_fails_one_read() {
     });
 }
 
+/// Small buffers are there, and free; one for a large request cannot be made in their place.
+#[test]
+fn a_context_that_cannot_be_entered_any_more_fails_a_read_that_needs_a_larger_buffer() {
+    let gpu = Gpu::new();
+    each_backend(|backend| {
+        let (server, client) = (server(), DeviceClient::new(backend, |_| {}));
+        let object = client.open(&server.url("/data"));
+        read(&object, 0, 1000);
+        gpu.sim.fail("cuCtxPushCurrent", 1, true, OUT_OF_MEMORY);
+        let memory = DeviceMemory::new(LEN);
+        start(&object, 0, &memory).fails(ErrorKind::Cuda, &["cuCtxPushCurrent", "CUDA_ERROR_OUT_OF_MEMORY", "/data"]);
+        gpu.sim.fail("cuCtxPushCurrent", 1, false, 0);
+        memory.free();
+        read(&object, 0, LEN);
+    });
+}
+
 #[test]
 fn a_wait_that_fails_costs_no_read() {
     let gpu = Gpu::new();

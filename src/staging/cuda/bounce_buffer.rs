@@ -117,6 +117,8 @@ pub enum Demand {
     Pin(usize),
     /// Release free ones that are too small, to make room.
     MakeRoom,
+    /// Give a free one to the first: those before it gave their places up, and it is content with less.
+    HandOut,
 }
 
 impl Cache {
@@ -160,8 +162,7 @@ impl Cache {
         state.forget_empty();
         let size = state.line.front()?.size;
         if state.free.range(size..).next().is_some() {
-            // Handed out by whoever put it there.
-            return None;
+            return Some(Demand::HandOut);
         }
         let refused = state.refused.filter(|(_, until)| Instant::now() < *until);
         let most = refused.map_or(self.limits.most, |(most, _)| most);
@@ -175,6 +176,11 @@ impl Cache {
     pub fn serve(self: &Arc<Self>, current: &Current<'_>) -> bool {
         match self.demand() {
             None => false,
+            Some(Demand::HandOut) => {
+                let settled = self.state.lock().settle();
+                self.grant(settled);
+                true
+            }
             Some(Demand::MakeRoom) => {
                 let smallest = {
                     let mut state = self.state.lock();
@@ -223,12 +229,14 @@ impl Cache {
         }
     }
 
-    /// The first in line fails, since nothing can be pinned now; unless there are buffers, which will come free.
+    /// The first in line fails, since nothing can be pinned or released now; unless buffers are in use, which will come
+    /// free. Those that are free already are too small for it.
     pub fn fail_first(&self, error: &Error) {
         let first = {
             let mut state = self.state.lock();
             state.forget_empty();
-            if state.pinned == 0 { state.line.pop_front() } else { None }
+            let free: usize = state.free.iter().map(|(size, buffers)| size * buffers.len()).sum();
+            if state.pinned == free { state.line.pop_front() } else { None }
         };
         if let Some(ticket) = first {
             ticket.settle(Slot::Refused(error.clone()));
@@ -237,25 +245,16 @@ impl Cache {
 
     /// A buffer that nobody uses: for the first in line, or for later.
     fn hand_out(self: &Arc<Self>, pinned: Pinned) {
-        let mut settled = Vec::new();
-        let (late, more) = {
+        let (settled, late, more) = {
             let mut state = self.state.lock();
             if state.closed.is_some() {
-                (Some(pinned), false)
+                (Vec::new(), Some(pinned), false)
             } else {
                 state.free.entry(pinned.size()).or_default().push(pinned);
-                loop {
-                    state.forget_empty();
-                    let Some(size) = state.line.front().map(|ticket| ticket.size) else { break };
-                    let Some(pinned) = state.take_free(size) else { break };
-                    settled.extend(state.line.pop_front().map(|ticket| (ticket, pinned)));
-                }
-                (None, !state.line.is_empty())
+                (state.settle(), None, !state.line.is_empty())
             }
         };
-        for (ticket, pinned) in settled {
-            ticket.settle(Slot::Granted(self.lend(pinned)));
-        }
+        self.grant(settled);
         if let Some(pinned) = late {
             // The context may be gone, and the stager is: nobody is left who could do it better.
             self.release(pinned, None);
@@ -263,6 +262,12 @@ impl Cache {
         if more {
             // The one at the head may need another size than what came free.
             self.stager.wake();
+        }
+    }
+
+    fn grant(self: &Arc<Self>, settled: Vec<(Arc<Ticket>, Pinned)>) {
+        for (ticket, pinned) in settled {
+            ticket.settle(Slot::Granted(self.lend(pinned)));
         }
     }
 
@@ -308,6 +313,17 @@ impl State {
             self.free.remove(&found);
         }
         pinned
+    }
+
+    /// Takes those off the line, in their order, for whom there are free buffers.
+    fn settle(&mut self) -> Vec<(Arc<Ticket>, Pinned)> {
+        let mut settled = Vec::new();
+        loop {
+            self.forget_empty();
+            let Some(size) = self.line.front().map(|ticket| ticket.size) else { return settled };
+            let Some(pinned) = self.take_free(size) else { return settled };
+            settled.extend(self.line.pop_front().map(|ticket| (ticket, pinned)));
+        }
     }
 
     /// Takes those off the head of the line that gave their place up.
