@@ -103,8 +103,14 @@ impl Local {
         const MOST: usize = 16;
         /// Requests that wait for buffers on one reactor: enough to have one when a buffer comes.
         const WAITING: usize = 2;
-        if let Some(board) = self.engine.sinks_board.as_ref().filter(|_| self.waiting.len() < WAITING) {
+        // In turn: however many come for one kind of memory, those for the other do not wait for an end of them.
+        if let Some(board) = self.engine.board.as_ref().filter(|_| std::mem::take(&mut self.sinks_had_theirs)) {
             board.take_some(self.index, &mut self.queue, |_| 1);
+        }
+        let sinks = self.engine.sinks_board.as_ref().filter(|_| self.queue.is_empty() && self.waiting.len() < WAITING);
+        if let Some(board) = sinks {
+            board.take_some(self.index, &mut self.queue, |_| 1);
+            self.sinks_had_theirs = !self.queue.is_empty();
         }
         if let Some(board) = self.engine.board.as_ref().filter(|_| self.queue.is_empty()) {
             let reactors = self.engine.members.len();

@@ -81,6 +81,8 @@ struct Local {
     connect_at: Option<Instant>,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
+    /// The last request taken from the boards was one that may wait for its sink.
+    sinks_had_theirs: bool,
     /// The engine, as look-ups report to it.
     tell: Arc<dyn Tell>,
     /// The engine, as secrets report to it.
@@ -116,6 +118,7 @@ impl Local {
             pace: Pace::default(),
             connect_at: None,
             in_line: false,
+            sinks_had_theirs: false,
         }
     }
 
