@@ -406,7 +406,10 @@ fn the_parts_of_a_key_stay_together_and_half_a_key_is_an_error() {
 fn a_file_that_cannot_be_read_is_named() {
     for_both_backends(|backend| {
         let server = s3(S3Account::new("ID", KEY, "us-east-1"));
-        for (path, words) in [("/dev/zero", "16 MiB"), ("/", "directory")] {
+        let pipe = Temp::new("");
+        std::fs::remove_file(pipe.path()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(pipe.path()).status().unwrap().success());
+        for (path, words) in [("/dev/zero", "16 MiB"), ("/", "directory"), (pipe.path(), "pipe")] {
             let variables = [("AWS_SHARED_CREDENTIALS_FILE", path), ("AWS_EC2_METADATA_DISABLED", "true")];
             let client = TestClient::in_environment(backend, &variables, |_| {});
             start(&open(&client, &server), 0, 10).fails(ErrorKind::PermissionDenied, &["could not be read", words]);

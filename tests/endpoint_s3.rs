@@ -257,6 +257,22 @@ fn a_server_that_cannot_decide_on_a_region_is_asked_twice_and_no_more() {
     });
 }
 
+#[test]
+fn another_services_region_may_be_called_as_it_likes_and_aws_s_may_not() {
+    for_both_backends(|backend| {
+        let server = Server::start();
+        server.on(any(), |request: &RequestInfo| Some(error(403, &scope(request), "no", "")));
+        let client = TestClient::new(backend);
+        let called = |name: &str| ObjectOptions { region: Some(name.into()), ..with_keys("AKID", None) };
+        for name in ["RegionOne", "GRA", "us_east"] {
+            let object = open(&client, "s3://b/k", at(&server, called(name)));
+            read_fails(&object, 0, 10, ErrorKind::PermissionDenied, &[name]);
+            let refused = client.0.open("s3://b/k", called(name)).err().expect("AWS has no such region");
+            assert!(refused.message().contains("endpoint_url"), "{refused}");
+        }
+    });
+}
+
 /// The hosts of AWS, by way of a proxy that is the test server.
 #[test]
 fn at_aws_the_host_follows_the_region() {

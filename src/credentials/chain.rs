@@ -276,7 +276,11 @@ impl Chain {
     }
 
     fn outside(&self, url: &str) -> Result<Access> {
-        let trust = if url.starts_with("https:") { self.trust.find(None)? } else { Default::default() };
+        let trust = if url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:")) {
+            self.trust.find(None)?
+        } else {
+            Default::default()
+        };
         Ok(Access { trust, ..Access::default() })
     }
 
@@ -350,11 +354,11 @@ pub fn region(
     profile: impl FnOnce() -> Result<Option<String>>,
 ) -> Result<Option<String>> {
     let named = |place: &str, region: String| {
-        if crate::endpoint::s3::name::is_region(&region) {
+        if crate::endpoint::s3::name::is_scope(&region) {
             return Ok(Some(region));
         }
         Err(Error::invalid(format!(
-            "{place} is {:?}, which is no region: lower-case letters, digits and hyphens",
+            "{place} is {:?}, which is no region: letters, digits, hyphens and underscores",
             redact::printable(&region, 80)
         )))
     };

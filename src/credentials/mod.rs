@@ -15,6 +15,7 @@ pub mod services;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -23,6 +24,10 @@ const MOST_OF_A_FILE: u64 = 16 << 20;
 
 /// The text of a small file. A variable may name anything, `/dev/zero` too.
 fn read_small(path: &Path) -> io::Result<String> {
+    // A pipe that nobody writes to would hold up the caller for ever.
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe, not a file"));
+    }
     let mut text = String::new();
     File::open(path)?.take(MOST_OF_A_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST_OF_A_FILE {

@@ -144,7 +144,7 @@ fn plan(opening: &Opening<'_>) -> Result<Plan> {
                     virtual_host_of = Some(Origin::parse(&service));
                 }
                 None => {
-                    url = name.at_aws(&region, options.virtual_host.unwrap_or(name.fits_in_a_host()));
+                    url = name.at_aws(name::of_aws(&region)?, options.virtual_host.unwrap_or(name.fits_in_a_host()));
                     virtual_host_of = None;
                 }
             }

@@ -72,6 +72,27 @@ pub fn is_region(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
+/// Whether this may be what another service calls a region (`RegionOne`, `GRA`, `us_east`): it is signed, and part of no
+/// host's name.
+pub fn is_scope(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=64).contains(&text.len()) && text.bytes().all(inner)
+}
+
+/// A region as a part of a host's name.
+///
+/// # Errors
+/// INVALID_ARGUMENT: none of AWS is called so.
+pub fn of_aws(region: &str) -> Result<&str> {
+    if is_region(region) {
+        return Ok(region);
+    }
+    Err(Error::invalid(format!(
+        "the region is {:?}, and no region of AWS is called so; for another service set endpoint_url or AWS_ENDPOINT_URL",
+        crate::endpoint::redact::printable(region, 80)
+    )))
+}
+
 /// Whether an http(s) URL is an AWS S3 object's, in the virtual-host or the path style.
 pub fn is_aws_object(url: &Url) -> bool {
     let Some(host) = AwsHost::parse(&url.host()) else { return false };
@@ -231,6 +252,13 @@ mod tests {
         for text in ["", "Eu-West-1", "a.b", "x/", "-a", "a-", "a b", "é"] {
             assert!(!is_region(text), "{text:?}");
         }
+        for text in ["RegionOne", "GRA", "us_east", "eu-west-1"] {
+            assert!(is_scope(text), "{text:?}");
+        }
+        for text in ["", "a.b", "x/", "a b", "é", "a\n"] {
+            assert!(!is_scope(text), "{text:?}");
+        }
+        assert!(of_aws("RegionOne").is_err() && of_aws("eu-west-1").is_ok());
     }
 
     #[test]
