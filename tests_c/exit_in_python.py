@@ -18,7 +18,7 @@ READS = 50
 class ClientOptions(ctypes.Structure):
     """The first fields of raskio_client_options, and room for the rest, which stays zero."""
 
-    _fields_ = [("struct_size", ctypes.c_size_t), ("backend", ctypes.c_uint32), ("rest", ctypes.c_uint8 * 132)]
+    _fields_ = [("struct_size", ctypes.c_size_t), ("backend", ctypes.c_uint32), ("rest", ctypes.c_uint8 * 148)]
 
 
 DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -32,8 +32,8 @@ def child(backend, way):
     ]
     library.raskio_object_open.argtypes = [pointer, ctypes.c_char_p, pointer, pointer, pointer]
     library.raskio_client_shut_down.argtypes = [pointer, ctypes.c_uint32, pointer]
-    options = ClientOptions(struct_size=144, backend=backend)
-    assert ctypes.sizeof(options) == 144
+    options = ClientOptions(struct_size=160, backend=backend)
+    assert ctypes.sizeof(options) == 160
     client, stalled, quick = pointer(), pointer(), pointer()
     assert library.raskio_client_new(ctypes.byref(options), ctypes.byref(client), None) == 0
     assert library.raskio_object_open(client, f"{URL}/medium?stall=1".encode(), None, ctypes.byref(stalled), None) == 0

@@ -173,7 +173,7 @@ impl Round {
             let now = hits.iter().zip(hits_before).filter(|((name, _), _)| names.contains(name));
             now.map(|((_, now), (_, before))| now - before).sum()
         };
-        let certain = since(&["curl_multi_perform", "curl_multi_poll", "panic in a loop"]);
+        let certain = since(&["curl_multi_socket_action", "epoll_wait", "panic in a loop"]);
         let possible = certain + since(&["curl_multi_remove_handle", "curl_multi_init"]);
         if !(certain..=possible).contains(&replaced) {
             let told = format!("{replaced} reactors replaced, {certain} to {possible} of them hit");
