@@ -126,9 +126,9 @@ pub trait Sink: Send {
         Room::Yes
     }
 
-    /// Whether [`Sink::prepare`] may ever say [`Room::Later`].
-    fn may_wait(&self) -> bool {
-        false
+    /// Where [`Sink::prepare`] may have it wait: the same number for all that wait for the same. `None`: it never does.
+    fn line(&self) -> Option<usize> {
+        None
     }
 
     /// Appends `bytes`; false, with nothing written, if they do not fit.

@@ -124,9 +124,12 @@ impl Transfer {
         }
     }
 
-    /// Whether it may have to wait for room in its sink.
-    pub fn may_wait_for_sink(&self) -> bool {
-        matches!(self.job(), Job::Read { sink, .. } if sink.may_wait())
+    /// The line that it may have to stand in for room in its sink, if there is one.
+    pub fn line(&self) -> Option<usize> {
+        match self.job() {
+            Job::Read { sink, .. } => sink.line(),
+            Job::Nothing | Job::Stat { .. } => None,
+        }
     }
 
     /// Whether it sends nothing.

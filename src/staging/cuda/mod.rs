@@ -233,8 +233,8 @@ impl Sink for CudaSink {
         }
     }
 
-    fn may_wait(&self) -> bool {
-        true
+    fn line(&self) -> Option<usize> {
+        Some(Arc::as_ptr(&self.stager) as usize)
     }
 
     fn write(&mut self, bytes: &[u8]) -> bool {

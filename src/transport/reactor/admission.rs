@@ -101,15 +101,18 @@ impl Local {
     fn take_share(&mut self) {
         /// One lock for so many small requests is little enough.
         const MOST: usize = 16;
-        /// Requests that wait for buffers on one reactor: enough to have one when a buffer comes.
+        /// Requests that wait for buffers of one context on one reactor: enough to have one when a buffer comes.
         const WAITING: usize = 2;
         // In turn: however many come for one kind of memory, those for the other do not wait for an end of them.
         if let Some(board) = self.engine.board.as_ref().filter(|_| std::mem::take(&mut self.sinks_had_theirs)) {
             board.take_some(self.index, &mut self.queue, |_| 1);
         }
-        let sinks = self.engine.sinks_board.as_ref().filter(|_| self.queue.is_empty() && self.waiting.len() < WAITING);
-        if let Some(board) = sinks {
-            board.take_some(self.index, &mut self.queue, |_| 1);
+        if let Some(board) = self.engine.sinks_board.as_ref().filter(|_| self.queue.is_empty()) {
+            let waiting = &self.waiting;
+            // Past those whose context has no buffers for a long time, since a stream of the caller's is blocked, say.
+            board.take_first(self.index, &mut self.queue, |transfer: &Transfer| {
+                transfer.line().is_none_or(|line| waiting.in_line(line) < WAITING)
+            });
             self.sinks_had_theirs = !self.queue.is_empty();
         }
         if let Some(board) = self.engine.board.as_ref().filter(|_| self.queue.is_empty()) {

@@ -159,6 +159,20 @@ impl<T> Board<T> {
         }
     }
 
+    /// The first request for `member` that it may take, moved behind what is in `into`. None, and it is woken when there is
+    /// another.
+    pub fn take_first(&self, member: usize, into: &mut VecDeque<T>, may: impl Fn(&T) -> bool) {
+        let mut state = self.state.lock();
+        let first = state.queue.iter().position(may).and_then(|at| state.queue.remove(at));
+        let listed = state.idle.iter().position(|&idle| idle == member);
+        match (&first, listed) {
+            (None, None) => state.idle.push(member),
+            (Some(_), Some(at)) => drop(state.idle.remove(at)),
+            (None, Some(_)) | (Some(_), None) => {}
+        }
+        into.extend(first);
+    }
+
     /// Takes out those for which `over` is true, unless another thread has looked since it was asked for. If it is too
     /// early to look: when it will not be.
     pub fn sweep(&self, over: impl Fn(&T) -> bool) -> std::result::Result<Vec<T>, Instant> {
@@ -388,7 +402,7 @@ impl Engine {
     /// # Errors
     /// The batch itself, once the threads are over.
     pub fn post(&self, batch: Vec<Transfer>, first: bool) -> std::result::Result<(), Vec<Transfer>> {
-        let may_wait = batch.first().is_some_and(Transfer::may_wait_for_sink);
+        let may_wait = batch.first().is_some_and(|transfer| transfer.line().is_some());
         let sinks = self.sinks_board.as_ref().filter(|_| may_wait);
         let Some(board) = sinks.or(self.board.as_ref()) else { return Err(batch) };
         for member in board.push(batch, first)? {

@@ -16,9 +16,9 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.transfers.len()
+    /// How many of them are in this line.
+    pub fn in_line(&self, line: usize) -> usize {
+        self.transfers.values().filter(|transfer| transfer.line() == Some(line)).count()
     }
 
     /// Whether nothing waits.
