@@ -160,11 +160,12 @@ impl Adaptive {
                 self.limit = limit;
                 self.rest(rate, PATIENCE, false);
             }
-            // A pause says nothing.
-            Phase::Resting { .. } if rate == 0.0 => {}
-            Phase::Trying { home, rate: at_home, patience, up } if rate == 0.0 => {
-                self.limit = home;
-                self.rest(at_home, patience, up);
+            // All of them stall, and others wait: whatever holds these up may not hold up the others.
+            Phase::Resting { rate: at_home, patience, .. } | Phase::Trying { rate: at_home, patience, .. }
+                if rate == 0.0 =>
+            {
+                self.limit = self.limit.saturating_mul(2).min(self.ceiling);
+                self.rest(at_home, patience, false);
             }
             Phase::Resting { rate: before, measured, patience, up } => {
                 let rate = if measured == 0 { rate } else { (before * 3.0 + rate) / 4.0 };
@@ -303,6 +304,23 @@ mod tests {
             adaptive.look(start + Duration::from_millis(ms), 0, adaptive.limit());
         }
         assert_eq!(adaptive.limit(), 5000);
+    }
+
+    #[test]
+    fn requests_that_all_stall_do_not_keep_others_out() {
+        let start = Instant::now();
+        let mut adaptive = Adaptive::new(256, 1, start);
+        let mut bytes = 0;
+        for ms in 0..20_000 {
+            // 200 MB/s however many there are, then nothing.
+            bytes += if ms < 15_000 { 200_000 } else { 0 };
+            adaptive.wanted();
+            adaptive.look(start + Duration::from_millis(ms), bytes, adaptive.limit());
+            if ms == 14_999 {
+                assert!(adaptive.limit() < 64, "{}", adaptive.limit());
+            }
+        }
+        assert_eq!(adaptive.limit(), 256);
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl<H: Handler> Multi<H> {
         };
         match (code, self.sockets().refused()) {
             (CURLM_OK, None) => Ok(()),
-            (_, Some(error)) => Err(Error::os("watching a socket", &error)),
+            (_, Some(error)) => Err(broken("watching a socket", &error)),
             (code, None) => Err(multi_error("curl_multi_socket_action", code)),
         }
     }
@@ -269,13 +269,13 @@ impl<H: Handler> Multi<H> {
     /// Waits until a transfer can move on, `wake` is signalled, or `timeout_ms` is over. The same `wake` each time.
     ///
     /// # Errors
-    /// IO: nothing is known about any of its transfers any more.
+    /// INTERNAL: nothing is known about any of its transfers any more.
     pub fn wait(&mut self, wake: &EventFd, timeout_ms: u32) -> Result<()> {
         let waited = match fault::hit(Point::MultiWait) {
             true => Err(std::io::Error::from_raw_os_error(libc::EINVAL)),
             false => self.sockets().wait(wake, timeout_ms),
         };
-        waited.map_err(|error| Error::os("waiting for sockets", &error))
+        waited.map_err(|error| broken("waiting for sockets", &error))
     }
 
     /// Closes connections that no transfer uses. Without effect before libcurl 8.16.
@@ -283,6 +283,12 @@ impl<H: Handler> Multi<H> {
         let _inside = Inside::enter();
         let _ = self.long(missing::CURLMOPT_NETWORK_CHANGED, missing::CURLMNWC_CLEAR_CONNS);
     }
+}
+
+/// Whatever the system's reason, it is none of the caller's.
+fn broken(what: &str, source: &std::io::Error) -> Error {
+    let error = Error::new(ErrorKind::Internal, format!("{what}: {source}"));
+    error.with_os_code(source.raw_os_error().unwrap_or(0))
 }
 
 /// CURLM_OUT_OF_MEMORY and CURLM_INTERNAL_ERROR, for faults on demand.
