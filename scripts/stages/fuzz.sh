@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A short run of each fuzz target over the committed seeds: 10 s each, or RASKIO_FUZZ_SECONDS. Builds them as cargo-fuzz
+# A short run of each fuzz target over the committed seeds: 4 s each, or RASKIO_FUZZ_SECONDS. Builds them as cargo-fuzz
 # does, with the stable toolchain and without cargo-fuzz.
 . "$(dirname "$0")/../sanitizer.sh"
 compiles() { echo 'int main() { return 0; }' | c++ -x c++ -std=c++17 -c -o /dev/null -; }
@@ -16,7 +16,7 @@ instrument fuzz "${address[@]}" --cfg fuzzing --check-cfg 'cfg(fuzzing)' -Cpasse
 ! "$CARGO" fmt --version || "$CARGO" fmt --manifest-path fuzz/Cargo.toml --check
 cargo_sanitized build --release --manifest-path fuzz/Cargo.toml
 bin=$sanitized/$host/release
-seconds=${RASKIO_FUZZ_SECONDS:-10}
+seconds=${RASKIO_FUZZ_SECONDS:-4}
 work=$build/fuzz
 mkdir -p "$work"
 # The targets must decide by themselves what they do.
