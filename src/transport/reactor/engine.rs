@@ -105,6 +105,20 @@ struct BoardState<T> {
     closed: bool,
 }
 
+impl<T> BoardState<T> {
+    /// `member` came for work, and found some or did not.
+    fn came(&mut self, member: usize, found: bool) {
+        let listed = self.idle.iter().position(|&idle| idle == member);
+        match (found, listed) {
+            (false, None) => self.idle.push(member),
+            // It was up for another reason, a sweep say, and came first. Left in the list, it would be woken in place of
+            // one that is idle, and a request would wait although there is a thread for it.
+            (true, Some(at)) => drop(self.idle.remove(at)),
+            (false, Some(_)) | (true, None) => {}
+        }
+    }
+}
+
 impl<T> Default for Board<T> {
     fn default() -> Board<T> {
         let state = BoardState { queue: VecDeque::new(), pace: Pace::default(), idle: Vec::new(), closed: false };
@@ -149,14 +163,7 @@ impl<T> Board<T> {
         let mut state = self.state.lock();
         let n = share(state.queue.len()).min(state.queue.len());
         into.extend(state.queue.drain(..n));
-        let listed = state.idle.iter().position(|&idle| idle == member);
-        match (n, listed) {
-            (0, None) => state.idle.push(member),
-            // It was up for another reason, a sweep say, and came first. Left in the list, it would be woken in place of
-            // one that is idle, and a request would wait although there is a thread for it.
-            (1.., Some(at)) => drop(state.idle.remove(at)),
-            (0, Some(_)) | (1.., None) => {}
-        }
+        state.came(member, n > 0);
     }
 
     /// The first request for `member` that it may take, moved behind what is in `into`. None, and it is woken when there is
@@ -164,12 +171,7 @@ impl<T> Board<T> {
     pub fn take_first(&self, member: usize, into: &mut VecDeque<T>, may: impl Fn(&T) -> bool) {
         let mut state = self.state.lock();
         let first = state.queue.iter().position(may).and_then(|at| state.queue.remove(at));
-        let listed = state.idle.iter().position(|&idle| idle == member);
-        match (&first, listed) {
-            (None, None) => state.idle.push(member),
-            (Some(_), Some(at)) => drop(state.idle.remove(at)),
-            (None, Some(_)) | (Some(_), None) => {}
-        }
+        state.came(member, first.is_some());
         into.extend(first);
     }
 
