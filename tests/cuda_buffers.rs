@@ -109,6 +109,35 @@ fn a_request_that_waits_for_a_buffer_does_not_hold_up_one_that_needs_none() {
     });
 }
 
+/// Reactors that share what there is, and a budget that reads of device memory could fill.
+#[test]
+fn a_host_read_does_not_wait_for_the_device_reads_before_it() {
+    let gpu = Gpu::new();
+    for reactors in [1, 4] {
+        let server = server();
+        let client = DeviceClient::new(raskio::config::Backend::MultiPoll, |options| {
+            options.num_reactors = Some(reactors);
+            options.max_concurrent_requests = Some(16);
+            options.concurrency = Some(raskio::config::Concurrency::Fixed);
+            options.task_size = Some(PIECE as u64);
+            options.bounce_buffer_size = Some(PIECE as u64);
+            options.max_pinned_bytes = Some(4 * PIECE as u64);
+        });
+        let (device, host) = (client.open(&server.url("/data")), client.open(&server.url("/host")));
+        read(&device, 0, PIECE);
+        // 200 copies of 20 ms on one stream.
+        gpu.sim.sim_cuda_speed(20_000, 0.0);
+        let blocks: Vec<_> = (0..200).map(|_| DeviceMemory::new_unfilled(4096)).collect();
+        let readings: Vec<_> = blocks.iter().map(|block| start(&device, 0, block)).collect();
+        support::read(&host, 0, PIECE);
+        let (finished, all) = (client.stats().ops_finished, 202);
+        assert!(finished < all - 100, "{reactors} reactors: {finished} of {all} reads came before it");
+        gpu.sim.sim_cuda_speed(0, 0.0);
+        readings.iter().for_each(|reading| drop(reading.succeeds()));
+        blocks.into_iter().for_each(DeviceMemory::free);
+    }
+}
+
 #[test]
 fn a_blocked_stream_keeps_its_own_buffers_and_no_others() {
     let gpu = Gpu::new();

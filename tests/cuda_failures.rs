@@ -44,6 +44,39 @@ fn each_step_that_fails_fails_its_read_by_name_and_recycles_what_it_held() {
     });
 }
 
+/// The device may still read the buffer: what another request puts into it would arrive in the memory of this one.
+#[test]
+fn a_buffer_that_the_driver_says_nothing_about_is_not_used_again() {
+    let gpu = Gpu::new();
+    each_backend(|backend| {
+        // Room for one, so that the next read would have to use it.
+        let (server, mut client) = (
+            server(),
+            DeviceClient::new(backend, |options| {
+                options.bounce_buffer_size = Some(1 << 18);
+                options.max_pinned_bytes = Some(1 << 18);
+            }),
+        );
+        client.context_was_destroyed = true;
+        let before = gpu.sim.live().pinned_buffers;
+        let (object, memory) = (client.open(&server.url("/data")), DeviceMemory::new(LEN));
+        gpu.sim.sim_cuda_speed(200_000, 0.0);
+        gpu.sim.fail("cuEventQuery", 1, false, OUT_OF_MEMORY);
+        gpu.sim.fail("cuStreamQuery", 1, false, OUT_OF_MEMORY);
+        start(&object, 0, &memory).fails(ErrorKind::Cuda, &["cuStreamQuery", "CUDA_ERROR_OUT_OF_MEMORY", "/data"]);
+        assert_eq!(client.stats().bounce_buffers_in_use, 0);
+        // It runs, and the memory is not free before its end.
+        gpu.sim.sim_cuda_speed(0, 0.0);
+        std::thread::sleep(ms(250));
+        memory.free();
+        for i in 0..20 {
+            read(&object, i, LEN);
+        }
+        client.client.shut_down(Some(LONG)).unwrap();
+        assert_eq!(gpu.sim.live().pinned_buffers, before + 1, "it stays as it is");
+    });
+}
+
 /// In the stager's hands, so not with one that is made for the first read.
 #[test]
 fn a_context_that_cannot_be_entered_once_fails_one_read() {

@@ -486,7 +486,7 @@ pub fn read(object: &Arc<Object>, offset: u64, len: usize) -> Outcome {
 pub struct DeviceClient {
     pub client: Arc<Client>,
     before: Live,
-    /// What the driver keeps may be less than before: a context was destroyed meanwhile.
+    /// What the driver keeps may be other than before: a context was destroyed meanwhile, or a buffer given up.
     pub context_was_destroyed: bool,
 }
 

@@ -283,6 +283,20 @@ impl Cache {
         }
     }
 
+    fn give_up(&self, pinned: Pinned) {
+        let size = pinned.size();
+        self.state.lock().pinned -= size;
+        stats::sub(&self.stats.bounce_buffers_total, 1);
+        stats::sub(&self.stats.pinned_bytes, size as u64);
+        log::error!(
+            target: "raskio",
+            "{size} bytes of pinned memory are given up: the driver does not say whether the copy out of them is over"
+        );
+        std::mem::forget(pinned);
+        // Another may be pinned in its place.
+        self.stager.wake();
+    }
+
     /// Stager only: releases what is free. `None`: the context is gone.
     pub fn trim(&self, current: Option<&Current<'_>>) {
         let free = {
@@ -402,6 +416,15 @@ impl BounceBuffer {
             // Until its drop it has memory.
             None => Ok(()),
         }
+    }
+}
+
+impl BounceBuffer {
+    /// Nobody knows whether the device still reads it: it stays pinned, is never used again, and counts no more.
+    pub fn give_up(mut self) {
+        let Some(pinned) = self.pinned.take() else { return };
+        stats::sub(&self.cache.stats.bounce_buffers_in_use, 1);
+        self.cache.give_up(pinned);
     }
 }
 

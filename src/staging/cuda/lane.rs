@@ -57,6 +57,15 @@ impl Copy {
         self
     }
 
+    /// The same when nobody can say whether its bytes are still being copied.
+    pub fn without_end(mut self, error: Error) -> Copy {
+        if let Some(buffer) = self.buffer.take() {
+            buffer.give_up();
+        }
+        self.fail(error);
+        self
+    }
+
     /// Its operation fails, unless something failed before.
     pub fn fail(&mut self, error: Error) {
         let error = error.context(self.owner().object.name());
@@ -105,6 +114,8 @@ pub enum Head {
     Running,
     /// They are over: well, or with an error.
     Over(Vec<Copy>, Option<Failure>),
+    /// The driver does not say what has become of them.
+    Unknown(Vec<Copy>, Failure),
 }
 
 /// The copies on one stream.
@@ -210,18 +221,16 @@ impl Lane {
             Sign::Event(_) => (told, None),
             Sign::Stream(failure) => (self.stream.is_done(current.driver()), Some(*failure)),
         };
-        let failure = match done {
-            Ok(false) => return Head::Running,
-            Ok(true) => refused,
-            Err(failure) => Some(failure),
-        };
-        match self.running.pop_front() {
-            // An event goes back before its buffers do.
-            Some(Batch { copies, sign, .. }) => {
-                drop(sign);
-                Head::Over(copies, failure)
-            }
-            None => Head::Empty,
+        if matches!(done, Ok(false)) {
+            return Head::Running;
+        }
+        let Some(Batch { copies, sign, .. }) = self.running.pop_front() else { return Head::Empty };
+        // An event goes back before its buffers do.
+        drop(sign);
+        match done {
+            Ok(_) => Head::Over(copies, refused),
+            Err(failure) if failure.has_ended_all_work() => Head::Over(copies, Some(failure)),
+            Err(failure) => Head::Unknown(copies, failure),
         }
     }
 

@@ -399,7 +399,12 @@ impl Local {
     fn collect(&mut self, current: &Current<'_>) -> bool {
         let mut any = false;
         for lane in self.own.iter_mut().chain(&mut self.callers) {
-            while let Head::Over(copies, failure) = lane.head(current) {
+            loop {
+                let (copies, failure, known) = match lane.head(current) {
+                    Head::Empty | Head::Running => break,
+                    Head::Over(copies, failure) => (copies, failure, true),
+                    Head::Unknown(copies, failure) => (copies, Some(failure), false),
+                };
                 any = true;
                 for copy in copies {
                     let len = copy.bytes() as u64;
@@ -413,7 +418,8 @@ impl Local {
                         Some(failure) => {
                             let error =
                                 Error::from(failure).context(format_args!("after copying {len} bytes to the device"));
-                            self.over.push((copy.without_bytes(Some(error)), false));
+                            let copy = if known { copy.without_bytes(Some(error)) } else { copy.without_end(error) };
+                            self.over.push((copy, false));
                         }
                     }
                 }

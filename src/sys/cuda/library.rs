@@ -55,6 +55,12 @@ impl Failure {
         matches!(self.code, Some(INVALID_CONTEXT | CONTEXT_IS_DESTROYED | DEINITIALIZED))
     }
 
+    /// Nothing runs in the context any more: what it was doing went wrong, or it is gone. Other failures are about the call.
+    pub fn has_ended_all_work(self) -> bool {
+        // ECC, NVLink; illegal address, launch time-out; assert; from hardware stack error to launch failed.
+        self.is_context_gone() || matches!(self.code, Some(214 | 220 | 700 | 702 | 710 | 714..=719))
+    }
+
     /// The process is ending.
     pub fn is_deinitialized(self) -> bool {
         self.code == Some(DEINITIALIZED)
