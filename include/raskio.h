@@ -274,6 +274,11 @@ typedef int32_t (*raskio_bearer_fn)(void *user_data, raskio_bearer *out);
 #define RASKIO_CONCURRENCY_ADAPTIVE 1u
 #define RASKIO_CONCURRENCY_FIXED    2u /**< max_concurrent_requests requests in flight whenever there are so many. */
 
+#define RASKIO_HEDGING_AUTO 0u /**< RASKIO_HEDGING, and without it OFF. */
+#define RASKIO_HEDGING_OFF  1u /**< Every request is sent once, and again only if it failed. */
+/** A request of MULTI_POLL that takes longer than all but 1 in 40 of its size from the same server is sent once more, on another connection, and the first answer counts: for servers that are slow now and then. At most 2.5 % more requests; a second one needs a buffer of a request's size, in host memory. */
+#define RASKIO_HEDGING_ON   2u
+
 #define RASKIO_LOCAL_AUTO  0u /**< io_uring where the kernel allows it, else pread. */
 #define RASKIO_LOCAL_URING 1u /**< io_uring. */
 #define RASKIO_LOCAL_PREAD 2u /**< pread on threads. */
@@ -350,8 +355,8 @@ typedef struct raskio_client_options {
   void *user_data;
   /** CUDA events kept for each context while they are not used. Default 1024. */
   uint32_t max_free_events;
-  /** Must be zero. */
-  uint32_t reserved0;
+  /** RASKIO_HEDGING_*, for MULTI_POLL. RASKIO_HEDGING; default OFF. */
+  uint32_t hedging;
   /** Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL. */
   raskio_bearer_fn bearer;
 } raskio_client_options;
@@ -406,6 +411,8 @@ typedef struct raskio_stats {
   uint64_t reactors_replaced;
   /** libcurl handles that could not be taken back and were given up. */
   uint64_t handles_leaked;
+  /** Requests that were sent because another was late (RASKIO_HEDGING_ON). They count as requests too. */
+  uint64_t requests_hedged;
 } raskio_stats;
 
 /**

@@ -64,6 +64,8 @@ counters! {
     reactors_replaced,
     /// libcurl handles that could not be taken back and were given up.
     handles_leaked,
+    /// Requests that were sent because another was late; each is a request of its own as well.
+    requests_hedged,
 }
 
 /// Adds `n`.

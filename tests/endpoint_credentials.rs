@@ -8,6 +8,7 @@ use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object as Opened, ObjectOptions, ReadOptions};
 use raskio_testserver::s3::error;
 use raskio_testserver::{BlackHole, Gate, Object, Reply, RequestInfo, S3Account, Server, any, path};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -409,11 +410,49 @@ fn a_file_that_cannot_be_read_is_named() {
         let pipe = Temp::new("");
         std::fs::remove_file(pipe.path()).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(pipe.path()).status().unwrap().success());
-        for (path, words) in [("/dev/zero", "16 MiB"), ("/", "directory"), (pipe.path(), "pipe")] {
+        for (path, kind, words) in [
+            ("/dev/zero", ErrorKind::Io, "16 MiB"),
+            ("/", ErrorKind::InvalidArgument, "directory"),
+            (pipe.path(), ErrorKind::Io, "pipe"),
+        ] {
             let variables = [("AWS_SHARED_CREDENTIALS_FILE", path), ("AWS_EC2_METADATA_DISABLED", "true")];
             let client = TestClient::in_environment(backend, &variables, |_| {});
-            start(&open(&client, &server), 0, 10).fails(ErrorKind::PermissionDenied, &["could not be read", words]);
+            start(&open(&client, &server), 0, 10).fails(kind, &[path, "could not be read", words]);
+            assert_eq!(server.requests(), 0, "nothing goes out unsigned");
+            // It may not be needed.
+            let (imds, _) = metadata(Duration::from_secs(3600));
+            let url = imds.url("");
+            let variables = [variables[0], ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url)];
+            let client = TestClient::in_environment(backend, &variables, |_| {});
+            start(&open(&client, &s3(S3Account::new("id1", KEY, "us-east-1"))), 0, 10).wait();
+            assert!(imds.requests() > 0);
         }
+    });
+}
+
+#[test]
+fn a_home_that_is_another_users_is_as_good_as_none() {
+    for_both_backends(|backend| {
+        let server = Server::start();
+        server.put("/b/k", Object::pattern(1000));
+        // A path through a file, as one through a folder that may not be entered: what is in it cannot be known.
+        let variables = [("AWS_SHARED_CREDENTIALS_FILE", "/dev/null/x"), ("AWS_EC2_METADATA_DISABLED", "true")];
+        read(&open(&TestClient::in_environment(backend, &variables, |_| {}), &server), 0, 10);
+    });
+}
+
+#[test]
+fn a_metadata_service_that_is_there_and_says_nothing_is_no_missing_one() {
+    for_both_backends(|backend| {
+        let (slow, server) = (Server::start(), s3(S3Account::new("ID", KEY, "us-east-1")));
+        slow.on(any(), |_: &RequestInfo| Some(Reply::object().never_answer()));
+        let url = OsString::from(slow.url(""));
+        let env = move |name: &str| (name == "AWS_EC2_METADATA_SERVICE_ENDPOINT").then(|| url.clone());
+        let hooks = Hooks { env: Some(Arc::new(env)), ..Hooks::default() };
+        let config = support::config(backend, |options| options.max_attempts = Some(1));
+        let client = TestClient(raskio::client::Client::with(config, hooks).unwrap());
+        start(&open(&client, &server), 0, 10).fails(ErrorKind::TimedOut, &["metadata"]);
+        assert_eq!(server.requests(), 0, "nothing goes out unsigned");
     });
 }
 

@@ -40,7 +40,7 @@ int main(void) {
   AT(raskio_client_options, on_shut_down, 128);
   AT(raskio_client_options, user_data, 136);
   AT(raskio_client_options, max_free_events, 144);
-  AT(raskio_client_options, reserved0, 148);
+  AT(raskio_client_options, hedging, 148);
   AT(raskio_client_options, bearer, 152);
 
   SIZE(raskio_bearer, 32);
@@ -49,7 +49,7 @@ int main(void) {
   AT(raskio_bearer, token, 16);
   AT(raskio_bearer, expires_unix_s, 24);
 
-  SIZE(raskio_stats, 176);
+  SIZE(raskio_stats, 184);
   AT(raskio_stats, struct_size, 0);
   AT(raskio_stats, ops_started, 8);
   AT(raskio_stats, ops_finished, 16);
@@ -72,6 +72,7 @@ int main(void) {
   AT(raskio_stats, events_total, 152);
   AT(raskio_stats, reactors_replaced, 160);
   AT(raskio_stats, handles_leaked, 168);
+  AT(raskio_stats, requests_hedged, 176);
 
   SIZE(raskio_read_options, 40);
   AT(raskio_read_options, struct_size, 0);

@@ -104,8 +104,9 @@ static void client_fields(void) {
   E(options.concurrency = RASKIO_CONCURRENCY_ADAPTIVE, RASKIO_OK, NULL);
   E(options.concurrency = RASKIO_CONCURRENCY_FIXED, RASKIO_OK, NULL);
   E(options.concurrency = 3, RASKIO_ERR_INVALID_ARGUMENT, "concurrency is 3");
+  E(options.hedging = RASKIO_HEDGING_ON, RASKIO_OK, NULL);
+  E(options.hedging = 3, RASKIO_ERR_INVALID_ARGUMENT, "hedging is 3");
   E(options.max_free_events = 1, RASKIO_OK, NULL);
-  E(options.reserved0 = 1, RASKIO_ERR_INVALID_ARGUMENT, "reserved0");
   E((options.pinned_alloc = no_alloc, options.pinned_free = no_free), RASKIO_OK, NULL);
   E(options.pinned_alloc = no_alloc, RASKIO_ERR_INVALID_ARGUMENT, "pinned_free");
   E(options.pinned_free = no_free, RASKIO_ERR_INVALID_ARGUMENT, "pinned_alloc");

@@ -71,6 +71,8 @@ pub struct Config {
     pub max_concurrent_requests: u32,
     /// RASKIO_CONCURRENCY: whether that many are used, or at most that many; default ADAPTIVE.
     pub concurrency: Concurrency,
+    /// RASKIO_HEDGING: late requests of MULTI_POLL are sent once more; default off.
+    pub hedging: bool,
     /// KVIKIO_HTTP_MAX_ATTEMPTS: default 3, the first attempt included.
     pub max_attempts: u32,
     /// KVIKIO_TASK_SIZE: bytes a request, default 4 MiB.
@@ -118,6 +120,8 @@ pub struct Overrides {
     pub max_concurrent_requests: Option<u32>,
     /// Instead of RASKIO_CONCURRENCY.
     pub concurrency: Option<Concurrency>,
+    /// Instead of RASKIO_HEDGING.
+    pub hedging: Option<bool>,
     /// Instead of KVIKIO_HTTP_MAX_ATTEMPTS.
     pub max_attempts: Option<u32>,
     /// Instead of KVIKIO_TASK_SIZE.
@@ -190,6 +194,7 @@ impl Config {
         let backend = parse::backend(env)?;
         let dispatch = parse::dispatch(env)?;
         let concurrency = parse::concurrency(env)?;
+        let hedging = parse::switch(env, "RASKIO_HEDGING")?;
         let retry_status = parse::statuses_from_env(env)?;
         let bounce_buffer_size = BOUNCE_BUFFER_SIZE.resolve(env, overrides.bounce_buffer_size, 16 << 20)?;
         let max_concurrent_requests = MAX_CONCURRENT_REQUESTS.resolve(env, overrides.max_concurrent_requests, 256)?;
@@ -203,6 +208,7 @@ impl Config {
             num_threads: NUM_THREADS.resolve(env, overrides.num_threads, 16)?,
             max_concurrent_requests: if max_concurrent_requests == 0 { UNLIMITED } else { max_concurrent_requests },
             concurrency: overrides.concurrency.or(concurrency).unwrap_or(Concurrency::Adaptive),
+            hedging: overrides.hedging.or(hedging).unwrap_or(false),
             max_attempts: MAX_ATTEMPTS.resolve(env, overrides.max_attempts, 3)?,
             task_size: TASK_SIZE.resolve(env, overrides.task_size, 4 << 20)?,
             connect_timeout: timeout("connect_timeout_ms", overrides.connect_timeout_ms, 10)?,
@@ -219,7 +225,7 @@ impl Config {
             local_backend: overrides.local_backend.unwrap_or(LocalBackend::Auto),
             uring_queue_depth: URING_QUEUE_DEPTH.resolve(env, overrides.uring_queue_depth, 128)?,
             uring_sqpoll_idle_ms: overrides.uring_sqpoll_idle_ms.unwrap_or(0),
-            verbose: parse::verbose(env)?.unwrap_or(false),
+            verbose: parse::switch(env, "KVIKIO_REMOTE_VERBOSE")?.unwrap_or(false),
         })
     }
 

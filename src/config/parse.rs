@@ -95,11 +95,11 @@ pub(super) fn concurrency(env: Env<'_>) -> Result<Option<Concurrency>> {
     word(env, "RASKIO_CONCURRENCY", &[("ADAPTIVE", Concurrency::Adaptive), ("FIXED", Concurrency::Fixed)])
 }
 
-/// KVIKIO_REMOTE_VERBOSE.
-pub(super) fn verbose(env: Env<'_>) -> Result<Option<bool>> {
+/// A variable that is on or off.
+pub(super) fn switch(env: Env<'_>, name: &'static str) -> Result<Option<bool>> {
     word(
         env,
-        "KVIKIO_REMOTE_VERBOSE",
+        name,
         &[
             ("on", true),
             ("off", false),

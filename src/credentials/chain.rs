@@ -129,7 +129,7 @@ impl ProfileAt {
     }
 
     /// The same, and why a file that is there was passed over.
-    fn read_telling(&self) -> Result<(Profile, Option<String>)> {
+    fn read_telling(&self) -> Result<(Profile, Option<Error>)> {
         let (mut profile, mut passed_over) = (Profile::new(), None);
         for (file, kind) in [(&self.config, FileKind::Config), (&self.credentials, FileKind::Credentials)] {
             let Some(file) = file else { continue };
@@ -144,12 +144,19 @@ impl ProfileAt {
                     profile.extend(own);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                // A home that is another's, or a folder: not this process's to read.
-                Err(error) if !self.named => {
+                // A home that is another's: what is in it is not this process's to know.
+                Err(error) if !self.named && std::fs::metadata(file).is_err() => {
                     log::debug!(target: "raskio", "{} is not read: {error}", file.display());
-                    passed_over = Some(format!("{} could not be read: {error}", file.display()));
                 }
-                Err(error) => return Err(Error::os(format_args!("reading {}", file.display()), &error)),
+                Err(error) => {
+                    let error = Error::os(format_args!("{} could not be read", file.display()), &error);
+                    if self.named {
+                        return Err(error);
+                    }
+                    // It may not be needed.
+                    log::debug!(target: "raskio", "{}", error.message());
+                    passed_over = passed_over.or(Some(error));
+                }
             }
         }
         Ok((profile, passed_over))
@@ -248,6 +255,16 @@ fn check_container_url(text: &str) -> Result<()> {
     }
 }
 
+/// What a place has.
+type Found = std::result::Result<Grant, Missing>;
+
+/// Why there are none in a place.
+struct Missing {
+    why: String,
+    /// There may be some all the same: this kept them from being read.
+    fault: Option<Error>,
+}
+
 /// Asks the places one after the other.
 pub struct Chain {
     links: Vec<Link>,
@@ -262,7 +279,7 @@ impl Chain {
         Chain { links, instance: Instance::default(), trust }
     }
 
-    fn look(&self, link: &Link, stop: Stop<'_>) -> Result<std::result::Result<Grant, String>> {
+    fn look(&self, link: &Link, stop: Stop<'_>) -> Result<Found> {
         match link {
             Link::Profile(at, sts) => self.in_profile(at, sts, stop),
             Link::WebIdentity(identity) => identity.fetch(&self.outside(&identity.service)?, stop).map(Ok),
@@ -271,7 +288,9 @@ impl Chain {
                 access.proxy = Access::straight().proxy;
                 container.fetch(&access, stop).map(Ok)
             }
-            Link::Instance(endpoint) => self.instance.fetch(endpoint, stop),
+            Link::Instance(endpoint) => {
+                Ok(self.instance.fetch(endpoint, stop)?.map_err(|why| Missing { why, fault: None }))
+            }
         }
     }
 
@@ -284,7 +303,7 @@ impl Chain {
         Ok(Access { trust, ..Access::default() })
     }
 
-    fn in_profile(&self, at: &ProfileAt, sts: &Sts, stop: Stop<'_>) -> Result<std::result::Result<Grant, String>> {
+    fn in_profile(&self, at: &ProfileAt, sts: &Sts, stop: Stop<'_>) -> Result<Found> {
         let (profile, passed_over) = at.read_telling()?;
         let what = format!("the profile {:?}", redact::printable(&at.name, 80));
         let field = |name: &str| profile.get(name).cloned().filter(|value| !value.is_empty());
@@ -318,27 +337,33 @@ impl Chain {
             None if profile.is_empty() => format!("{what} is in neither of the shared files"),
             None => format!("{what} holds no credentials"),
         };
-        let why = passed_over.map_or(why.clone(), |file| format!("{why} ({})", redact::printable(&file, 300)));
         match at.named {
             true if profile.is_empty() => Err(Error::new(ErrorKind::InvalidArgument, why)),
             true if other.iter().any(|name| profile.contains_key(*name)) => {
                 Err(Error::new(ErrorKind::Unsupported, why))
             }
-            _ => Ok(Err(why)),
+            _ => Ok(Err(Missing { why, fault: passed_over })),
         }
     }
 }
 
 impl Provide for Chain {
     fn fetch(&self, stop: Stop<'_>) -> Result<Grant> {
-        let mut reasons = vec!["AWS_ACCESS_KEY_ID is not set".to_owned()];
+        let (mut reasons, mut first_fault) = (vec!["AWS_ACCESS_KEY_ID is not set".to_owned()], None);
         for link in &self.links {
             match self.look(link, stop)? {
                 Ok(grant) => return Ok(grant),
-                Err(reason) => reasons.push(reason),
+                Err(Missing { why, fault }) => {
+                    reasons.push(why);
+                    first_fault = first_fault.or(fault);
+                }
             }
         }
         let why = reasons.join("; ");
+        // Where there may be some, nobody wants to go without.
+        if let Some(fault) = first_fault {
+            return Err(fault.context(format_args!("no AWS credentials were found ({why}), but there may be some")));
+        }
         log::info!(target: "raskio", "no AWS credentials were found, requests go out unsigned: {why}");
         Ok(Grant { held: Held::Nothing(why), expires: SystemTime::now().checked_add(NOTHING_LASTS) })
     }
@@ -357,10 +382,12 @@ pub fn region(
         if crate::endpoint::s3::name::is_scope(&region) {
             return Ok(Some(region));
         }
-        Err(Error::invalid(format!(
-            "{place} is {:?}, which is no region: letters, digits, hyphens and underscores",
-            redact::printable(&region, 80)
-        )))
+        // Regions are short; what is longer may be a key in the wrong place.
+        let shown = match region.chars().count() {
+            length @ 33.. => format!("{length} characters long"),
+            _ => format!("{:?}", redact::printable(&region, 32)),
+        };
+        Err(Error::invalid(format!("{place} is {shown}, which is no region: letters, digits, hyphens and underscores")))
     };
     if let Some(region) = option {
         return named("the option region", region.to_owned());

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::endpoint::redact;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
-use crate::sys::curl::{Access, Answer, Question, ask};
+use crate::sys::curl::{Access, Answer, Question, Unanswered, ask};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -122,8 +122,10 @@ impl Instance {
         let answer = match question("PUT", "/latest/api/token", format!("X-aws-ec2-metadata-token-ttl-seconds: {life}"))
         {
             Ok(answer) => answer,
-            Err(error) if error.kind() == ErrorKind::ShutDown => return Err(error),
-            Err(error) => return Ok(Err(error.message().to_owned())),
+            // Somebody is there, but slow: no reason to go without.
+            Err(Unanswered { error, connected: true }) => return Err(error),
+            Err(Unanswered { error, .. }) if error.kind() == ErrorKind::ShutDown => return Err(error),
+            Err(Unanswered { error, .. }) => return Ok(Err(error.message().to_owned())),
         };
         if answer.status == 429 || answer.status >= 500 {
             // There is such a service, and it is busy: no reason to go without for a while.
@@ -199,16 +201,17 @@ impl WebIdentity {
 }
 
 /// Asks, and once more where the service is busy.
-fn asked(question: &Question<'_>, what: &str, stop: Stop<'_>) -> Result<Answer> {
+fn asked(question: &Question<'_>, what: &str, stop: Stop<'_>) -> std::result::Result<Answer, Unanswered> {
     let mut tries = 0;
     loop {
         tries += 1;
         match ask(question, stop) {
             Ok(answer) if answer.status >= 500 && tries < TRIES && !stop() => {}
             Ok(answer) => return Ok(answer),
-            Err(error) => {
+            Err(Unanswered { error, connected }) => {
                 let words = redact::printable(&redact::remark(error.message()), 200);
-                return Err(Error::new(error.kind(), format!("{what}: {words}")).with_os_code(error.os_code()));
+                let error = Error::new(error.kind(), format!("{what}: {words}")).with_os_code(error.os_code());
+                return Err(Unanswered { error, connected });
             }
         }
     }

@@ -27,10 +27,11 @@ use crate::credentials::authority::Authority;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectOptions;
 use crate::plan::ByteRange;
-use crate::sys::curl::{Access, Url};
+use crate::sys::curl::{Access, OriginId, Url};
 use head::ResponseHead;
 use site::Site;
 use std::ffi::{CStr, CString};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Longer URLs are a mistake: servers take 8 KiB to 64 KiB.
@@ -63,6 +64,8 @@ pub struct Origin {
     pub port: String,
     /// The host is a name, which must be looked up, and no address.
     pub is_name: bool,
+    /// Stands for scheme, host and port where many are compared.
+    pub id: OriginId,
 }
 
 impl Origin {
@@ -70,7 +73,14 @@ impl Origin {
     pub fn parse(url: &Url) -> Origin {
         let host = url.host();
         let is_name = !host.starts_with('[') && host.parse::<std::net::Ipv4Addr>().is_err();
-        Origin { scheme: url.scheme(), host, port: url.port(), is_name }
+        Origin::new(url.scheme(), host, url.port(), is_name)
+    }
+
+    /// Of these parts, in lower case.
+    pub fn new(scheme: String, host: String, port: String, is_name: bool) -> Origin {
+        let mut hasher = DefaultHasher::new();
+        (&scheme, &host, &port).hash(&mut hasher);
+        Origin { scheme, host, port, is_name, id: hasher.finish() }
     }
 
     /// Of this URL, reached as these options say: behind a unix socket no name is looked up.
@@ -78,6 +88,11 @@ impl Origin {
         let mut origin = Origin::parse(url);
         origin.is_name &= options.unix_socket.is_none();
         origin
+    }
+
+    /// The same at another host.
+    pub fn at(&self, host: String) -> Origin {
+        Origin::new(self.scheme.clone(), host, self.port.clone(), self.is_name)
     }
 
     /// Whether scheme, host and port are the same.

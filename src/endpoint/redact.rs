@@ -36,6 +36,7 @@ const HARMLESS_QUERY: &[&str] = &["op", "offset", "length", "versionid", "partnu
 
 /// A URL without user, password, fragment and the values of its query.
 pub fn url(text: &str) -> String {
+    let whole = text;
     let text = text.split('#').next().unwrap_or_default();
     let (before, query) = match text.split_once('?') {
         Some((before, query)) => (before, Some(query)),
@@ -46,8 +47,10 @@ pub fn url(text: &str) -> String {
     let mut shown = scheme.to_owned();
     match (authority.rfind('@'), authority.split_once(':')) {
         (Some(at), _) => shown.extend([&authority[at + 1..], path]),
-        // No port: a password with a character that should have been encoded, which ended the host too early.
+        // No port: a password with a character that should have been encoded, which ended the host too early. Then the
+        // host is a user's name.
         (None, Some((host, port))) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let host = if whole.contains('@') { "..." } else { host };
             shown.extend([host, ":...", path.rfind('@').map_or(path, |at| &path[at..])]);
         }
         (None, _) => shown.extend([authority, path]),
@@ -173,9 +176,9 @@ mod tests {
             ("//u:p@h:1/x", "//h:1/x"),
             ("http:/u:p@h/x", "http:/h/x"),
             ("http:///u:p@h/x", "http:///h/x"),
-            ("http://u:p/w@h:1/x", "http://u:...@h:1/x"),
-            ("http://u:p#w@h/x", "http://u:..."),
-            ("http://u:p?w@h/x", "http://u:...?..."),
+            ("http://u:p/w@h:1/x", "http://...:...@h:1/x"),
+            ("http://u:p#w@h/x", "http://...:..."),
+            ("http://u:p?w@h/x", "http://...:...?..."),
             ("http://h:port/x", "http://h:.../x"),
             ("http://[::1]:80/x", "http://[::1]:80/x"),
             ("/x@y/z:w", "/x@y/z:w"),

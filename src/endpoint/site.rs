@@ -3,7 +3,8 @@
 use super::tls::Places;
 use super::{Origin, headers};
 use crate::credentials::authority::{Authority, Provide, Renewals};
-use crate::credentials::chain::{Chain, Link};
+use crate::credentials::chain::{Chain, Link, ProfileAt};
+use crate::credentials::profile::Profile;
 use crate::credentials::{Grant, Held};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::{self, Threads};
@@ -12,7 +13,10 @@ use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long the shared files count as read: opening thousands of objects reads them once.
+const FILES_LAST: Duration = Duration::from_secs(1);
 
 /// Looks an environment variable up.
 pub type Env = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
@@ -47,6 +51,8 @@ pub struct Site {
     one_at_a_time: Arc<Mutex<()>>,
     authorities: Mutex<HashMap<Source, Arc<Authority>>>,
     regions: Mutex<HashMap<(Origin, String), Arc<str>>>,
+    /// As read last, and when.
+    profile: Mutex<Option<(ProfileAt, Instant, Arc<Profile>)>>,
     places: Places,
     renewals: Arc<Renewals>,
 }
@@ -61,6 +67,7 @@ impl Site {
             one_at_a_time: Arc::default(),
             authorities: Mutex::default(),
             regions: Mutex::default(),
+            profile: Mutex::default(),
             renewals: Renewals::new(),
         })
     }
@@ -123,6 +130,22 @@ impl Site {
         all.entry(source).or_insert_with(|| Authority::new(make(), self.renewals.clone())).clone()
     }
 
+    /// What the shared files say of a profile.
+    ///
+    /// # Errors
+    /// A file that is there and cannot be read.
+    pub fn profile(&self, at: &ProfileAt, now: Instant) -> Result<Arc<Profile>> {
+        let mut kept = self.profile.lock();
+        if let Some((of, read, profile)) = &*kept {
+            if of == at && now.saturating_duration_since(*read) < FILES_LAST {
+                return Ok(profile.clone());
+            }
+        }
+        let profile = Arc::new(at.read()?);
+        *kept = Some((at.clone(), now, profile.clone()));
+        Ok(profile)
+    }
+
     /// The region that a server named for a bucket.
     pub fn region(&self, service: &Origin, bucket: &str) -> Option<Arc<str>> {
         self.regions.lock().get(&(service.clone(), bucket.to_owned())).cloned()
@@ -176,5 +199,27 @@ impl Provide for Asks {
             Some(None) => Err(Error::new(ErrorKind::Internal, "a callback was asked for that is not there")),
             None => Err(Error::new(ErrorKind::Internal, "the host's callback for credentials panicked")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shared_files_are_read_once_a_second() {
+        let path = std::env::temp_dir().join(format!("raskio-profile-{}", std::process::id()));
+        let write = |region: &str| std::fs::write(&path, format!("[default]\nregion = {region}\n")).unwrap();
+        let at = ProfileAt { name: "default".into(), named: false, config: Some(path.clone()), credentials: None };
+        let (site, now) = (Site::of_process(), Instant::now());
+        let region = |now| site.profile(&at, now).unwrap()["region"].clone();
+        write("one");
+        assert_eq!(region(now), "one");
+        write("two");
+        assert_eq!(region(now + FILES_LAST / 2), "one");
+        assert_eq!(region(now + FILES_LAST), "two");
+        let other = ProfileAt { name: "other".into(), ..at.clone() };
+        assert!(site.profile(&other, now + FILES_LAST).unwrap().is_empty(), "another profile is another question");
+        std::fs::remove_file(&path).unwrap();
     }
 }

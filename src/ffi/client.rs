@@ -39,6 +39,14 @@ pub const RASKIO_CONCURRENCY_AUTO: u32 = 0;
 pub const RASKIO_CONCURRENCY_ADAPTIVE: u32 = 1;
 /// max_concurrent_requests requests in flight whenever there are so many.
 pub const RASKIO_CONCURRENCY_FIXED: u32 = 2;
+/// RASKIO_HEDGING, and without it OFF.
+pub const RASKIO_HEDGING_AUTO: u32 = 0;
+/// Every request is sent once, and again only if it failed.
+pub const RASKIO_HEDGING_OFF: u32 = 1;
+/// A request of MULTI_POLL that takes longer than all but 1 in 40 of its size from the same server is sent once more, on
+/// another connection, and the first answer counts: for servers that are slow now and then. At most 2.5 % more
+/// requests; a second one needs a buffer of a request's size, in host memory.
+pub const RASKIO_HEDGING_ON: u32 = 2;
 /// io_uring where the kernel allows it, else pread.
 pub const RASKIO_LOCAL_AUTO: u32 = 0;
 /// io_uring.
@@ -110,8 +118,8 @@ pub struct raskio_client_options {
     pub user_data: *mut c_void,
     /// CUDA events kept for each context while they are not used. Default 1024.
     pub max_free_events: u32,
-    /// Must be zero.
-    pub reserved0: u32,
+    /// RASKIO_HEDGING_*, for MULTI_POLL. RASKIO_HEDGING; default OFF.
+    pub hedging: u32,
     /// Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL.
     pub bearer: raskio_bearer_fn,
 }
@@ -172,6 +180,8 @@ pub struct raskio_stats {
     pub reactors_replaced: u64,
     /// libcurl handles that could not be taken back and were given up.
     pub handles_leaked: u64,
+    /// Requests that were sent because another was late (RASKIO_HEDGING_ON). They count as requests too.
+    pub requests_hedged: u64,
 }
 
 // SAFETY: repr(C), struct_size first, integers of 8 bytes each, so no padding.
@@ -332,12 +342,16 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         (RASKIO_CONCURRENCY_ADAPTIVE, "RASKIO_CONCURRENCY_ADAPTIVE", Some(Concurrency::Adaptive)),
         (RASKIO_CONCURRENCY_FIXED, "RASKIO_CONCURRENCY_FIXED", Some(Concurrency::Fixed)),
     ];
+    const HEDGINGS: [(u32, &str, Option<bool>); 3] = [
+        (RASKIO_HEDGING_AUTO, "RASKIO_HEDGING_AUTO", None),
+        (RASKIO_HEDGING_OFF, "RASKIO_HEDGING_OFF", Some(false)),
+        (RASKIO_HEDGING_ON, "RASKIO_HEDGING_ON", Some(true)),
+    ];
     const LOCALS: [(u32, &str, bool); 3] = [
         (RASKIO_LOCAL_AUTO, "RASKIO_LOCAL_AUTO", true),
         (RASKIO_LOCAL_URING, "RASKIO_LOCAL_URING", false),
         (RASKIO_LOCAL_PREAD, "RASKIO_LOCAL_PREAD", false),
     ];
-    options::reserved("reserved0", options.reserved0)?;
     if !options::choice("local_backend", options.local_backend, &LOCALS)? {
         return Err(unsupported("a backend for local files", "leave local_backend zero"));
     }
@@ -365,6 +379,7 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         num_threads: options::set(options.num_threads),
         max_concurrent_requests: options::set(options.max_concurrent_requests),
         concurrency: options::choice("concurrency", options.concurrency, &CONCURRENCIES)?,
+        hedging: options::choice("hedging", options.hedging, &HEDGINGS)?,
         max_attempts: options::set(options.max_attempts),
         task_size: options::set(options.task_size),
         connect_timeout_ms: options::set(options.connect_timeout_ms),
@@ -430,6 +445,7 @@ impl From<Snapshot> for raskio_stats {
             events_total: now.events_total,
             reactors_replaced: now.reactors_replaced,
             handles_leaked: now.handles_leaked,
+            requests_hedged: now.requests_hedged,
         }
     }
 }

@@ -64,10 +64,10 @@ layout! {
         on_shut_down @ 128,
         user_data @ 136,
         max_free_events @ 144,
-        reserved0 @ 148,
+        hedging @ 148,
         bearer @ 152,
     }
-    raskio_stats: 176 {
+    raskio_stats: 184 {
         struct_size @ 0,
         ops_started @ 8,
         ops_finished @ 16,
@@ -90,6 +90,7 @@ layout! {
         events_total @ 152,
         reactors_replaced @ 160,
         handles_leaked @ 168,
+        requests_hedged @ 176,
     }
     raskio_read_options: 40 {
         struct_size @ 0,

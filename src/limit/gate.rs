@@ -5,7 +5,7 @@
 
 use super::Wake;
 use crate::sync::Mutex;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ const AT_MOST: usize = 1024;
 const NEW_FOR: Duration = Duration::from_millis(250);
 /// Where answers come sooner, a few at a time are hundreds a second, and little is to be won by more.
 const WORTH_MORE: Duration = Duration::from_millis(20);
+/// Servers to know something about; beyond, those without new connections are forgotten.
+const SERVERS: usize = 256;
 
 struct New {
     id: u64,
@@ -25,26 +27,35 @@ struct New {
     last: bool,
 }
 
-struct State {
+/// What is known about one server.
+struct Server {
     new: VecDeque<New>,
     next: u64,
     at_a_time: usize,
     level: Level,
-    /// Members that found it closed.
-    waiting: Vec<usize>,
+    /// It said nothing for [`NEW_FOR`]: how many there were at a time before.
+    before_silence: Option<usize>,
 }
 
-/// What is known about servers at this many connections at a time. One that works on all of them at once answers the last
+/// What is known about it at this many connections at a time. One that works on all of them at once answers the last
 /// as soon as the first. One that takes turns does not, and its queue is all it has.
 struct Level {
     /// Openings from this one on belong to it.
     first: u64,
-    /// How soon the server answers: the quickest of the first few, then the last of those that were fewer at a time.
+    /// How soon the server answers: the quickest of these first few, then the last of those that were fewer at a time.
     soon: Duration,
+    first_few: std::ops::Range<u64>,
     /// How many there were before.
     fewer: Option<usize>,
     /// More is not better.
     last: bool,
+}
+
+#[derive(Default)]
+struct State {
+    servers: HashMap<u64, Server>,
+    /// Members that found it closed.
+    waiting: Vec<usize>,
 }
 
 /// Lets in who needs a new connection.
@@ -56,49 +67,68 @@ pub struct ConnectionGate {
 /// A connection that is new.
 pub struct Opening {
     gate: Arc<ConnectionGate>,
+    server: u64,
     id: u64,
 }
 
 impl ConnectionGate {
     /// For these members, named by their index from now on.
     pub fn new(members: Vec<Arc<dyn Wake>>) -> Arc<ConnectionGate> {
-        let level = Level { first: 0, soon: Duration::MAX, fewer: None, last: false };
-        let state = State { new: VecDeque::new(), next: 0, at_a_time: AT_FIRST, level, waiting: Vec::new() };
-        Arc::new(ConnectionGate { state: Mutex::new(state), members })
+        Arc::new(ConnectionGate { state: Mutex::default(), members })
     }
 
-    /// Lets `member` open a connection.
+    /// Lets `member` open a connection to `server`.
     ///
     /// # Errors
     /// When to ask again; it is woken if that is possible earlier.
-    pub fn enter(self: &Arc<Self>, member: usize, now: Instant) -> Result<Opening, Instant> {
+    pub fn enter(self: &Arc<Self>, server: u64, member: usize, now: Instant) -> Result<Opening, Instant> {
         let mut state = self.state.lock();
+        if state.servers.len() >= SERVERS && !state.servers.contains_key(&server) {
+            state.servers.retain(|_, server| !server.new.is_empty());
+        }
+        let entered = state.servers.entry(server).or_insert_with(Server::new).enter(now);
+        if entered.is_err() && !state.waiting.contains(&member) {
+            state.waiting.push(member);
+        }
+        entered.map(|id| Opening { gate: self.clone(), server, id })
+    }
+
+    /// A connection to `server` was asked for more than once: its queue was full, or the network lost the question.
+    pub fn overrun(&self, server: u64) {
+        if let Some(server) = self.state.lock().servers.get_mut(&server) {
+            server.at_a_time = (server.at_a_time / 2).max(AT_FIRST);
+            server.before_silence = None;
+            server.level.last = true;
+        }
+    }
+}
+
+impl Server {
+    fn new() -> Server {
+        Server { new: VecDeque::new(), next: 0, at_a_time: AT_FIRST, level: Level::from(0), before_silence: None }
+    }
+
+    fn enter(&mut self, now: Instant) -> Result<u64, Instant> {
         let mut expired = false;
-        while state.new.front().is_some_and(|new| now.saturating_duration_since(new.since) >= NEW_FOR) {
-            state.new.pop_front();
+        while self.new.front().is_some_and(|new| now.saturating_duration_since(new.since) >= NEW_FOR) {
+            self.new.pop_front();
             expired = true;
         }
         if expired {
             // The server is slow to answer, or dead. Neither must hold up everything else.
-            let more = state.at_a_time * 2;
-            state.go_on_with(more);
+            self.before_silence.get_or_insert(self.at_a_time);
+            self.go_on_with(self.at_a_time * 2);
         }
-        if state.new.len() >= state.at_a_time {
-            if !state.waiting.contains(&member) {
-                state.waiting.push(member);
-            }
-            let oldest = state.new.front().map_or(now, |new| new.since);
-            return Err(oldest + NEW_FOR);
+        if self.new.len() >= self.at_a_time {
+            return Err(self.new.front().map_or(now, |new| new.since) + NEW_FOR);
         }
-        let id = state.next;
-        state.next += 1;
-        let last = state.new.len() + 1 == state.at_a_time;
-        state.new.push_back(New { id, since: now, last });
-        Ok(Opening { gate: self.clone(), id })
+        let id = self.next;
+        self.next += 1;
+        let last = self.new.len() + 1 == self.at_a_time;
+        self.new.push_back(New { id, since: now, last });
+        Ok(id)
     }
-}
 
-impl State {
     fn go_on_with(&mut self, at_a_time: usize) {
         self.level.fewer = Some(self.at_a_time);
         self.level.first = self.next;
@@ -108,7 +138,14 @@ impl State {
     fn answered(&mut self, id: u64, now: Instant) {
         let Some(new) = self.new.iter().find(|new| new.id == id) else { return };
         let took = now.saturating_duration_since(new.since);
-        if id < AT_FIRST as u64 {
+        if let Some(before) = self.before_silence.take_if(|_| id >= self.level.first) {
+            // It was busy with something else for a moment, and goes on as before: what was learned then, its silence,
+            // says nothing about it.
+            self.at_a_time = before;
+            self.level = Level::from(self.next);
+            return;
+        }
+        if self.level.first_few.contains(&id) {
             self.level.soon = self.level.soon.min(took);
         }
         if self.level.last || !new.last || id < self.level.first || took < WORTH_MORE {
@@ -125,10 +162,19 @@ impl State {
     }
 }
 
+impl Level {
+    /// Nothing is known but that openings from this one on belong to it.
+    fn from(first: u64) -> Level {
+        Level { first, soon: Duration::MAX, first_few: first..first + AT_FIRST as u64, fewer: None, last: false }
+    }
+}
+
 impl Opening {
     /// The server has said something.
     pub fn answered(self, now: Instant) {
-        self.gate.state.lock().answered(self.id, now);
+        if let Some(server) = self.gate.state.lock().servers.get_mut(&self.server) {
+            server.answered(self.id, now);
+        }
     }
 }
 
@@ -136,10 +182,12 @@ impl Drop for Opening {
     fn drop(&mut self) {
         let woken = {
             let mut state = self.gate.state.lock();
-            let before = state.new.len();
-            state.new.retain(|new| new.id != self.id);
+            let state = &mut *state;
+            let Some(server) = state.servers.get_mut(&self.server) else { return };
+            let before = server.new.len();
+            server.new.retain(|new| new.id != self.id);
             // One that was no longer new made room already.
-            if state.new.len() < before { std::mem::take(&mut state.waiting) } else { Vec::new() }
+            if server.new.len() < before { std::mem::take(&mut state.waiting) } else { Vec::new() }
         };
         for member in woken {
             self.gate.members[member].wake();
@@ -151,6 +199,8 @@ impl Drop for Opening {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    const SERVER: u64 = 7;
 
     #[derive(Default)]
     struct Counted(AtomicUsize);
@@ -169,14 +219,14 @@ mod tests {
     fn no_more_than_a_short_listen_queue_holds_are_opened_at_a_time() {
         let (gate, counted) = gate();
         let now = Instant::now();
-        let mut open: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(0, now).ok().unwrap()).collect();
-        assert_eq!(gate.enter(1, now).err(), Some(now + NEW_FOR));
-        assert_eq!(gate.enter(1, now).err(), Some(now + NEW_FOR));
+        let mut open: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
+        assert_eq!(gate.enter(SERVER, 1, now).err(), Some(now + NEW_FOR));
+        assert_eq!(gate.enter(SERVER, 1, now).err(), Some(now + NEW_FOR));
         assert_eq!(counted[1].0.load(SeqCst), 0);
         open.pop();
         assert_eq!((counted[0].0.load(SeqCst), counted[1].0.load(SeqCst)), (0, 1), "who waited is woken, once");
-        let again = gate.enter(1, now).ok().unwrap();
-        assert!(gate.enter(0, now).is_err());
+        let again = gate.enter(SERVER, 1, now).ok().unwrap();
+        assert!(gate.enter(SERVER, 0, now).is_err());
         drop(again);
     }
 
@@ -184,17 +234,17 @@ mod tests {
     fn a_server_that_says_nothing_holds_nobody_up_for_long() {
         let (gate, counted) = gate();
         let now = Instant::now();
-        let silent: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(0, now).ok().unwrap()).collect();
-        assert!(gate.enter(1, now + NEW_FOR / 2).is_err());
+        let silent: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
+        assert!(gate.enter(SERVER, 1, now + NEW_FOR / 2).is_err());
         let later = now + NEW_FOR;
-        let more: Vec<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(1, later).ok().unwrap()).collect();
-        assert!(gate.enter(1, later).is_err());
+        let more: Vec<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(SERVER, 1, later).ok().unwrap()).collect();
+        assert!(gate.enter(SERVER, 1, later).is_err());
         let before = counted[1].0.load(SeqCst);
         drop(silent);
         assert_eq!(counted[1].0.load(SeqCst), before, "they were not counted any more");
-        assert!(gate.enter(1, later).is_err());
+        assert!(gate.enter(SERVER, 1, later).is_err());
         drop(more);
-        assert!(gate.enter(1, later).is_ok());
+        assert!(gate.enter(SERVER, 1, later).is_ok());
     }
 
     #[test]
@@ -205,7 +255,7 @@ mod tests {
         let mut now = Instant::now();
         for expected in [5, 10, 20, 40, 80, 160] {
             let mut open = Vec::new();
-            while let Ok(opening) = parallel.enter(0, now) {
+            while let Ok(opening) = parallel.enter(SERVER, 0, now) {
                 open.push(opening);
             }
             assert_eq!(open.len(), expected);
@@ -217,7 +267,7 @@ mod tests {
             let (serial, _) = gate();
             let mut open = VecDeque::new();
             for _ in 0..5000 {
-                while let Ok(opening) = serial.enter(0, now) {
+                while let Ok(opening) = serial.enter(SERVER, 0, now) {
                     open.push_back(opening);
                 }
                 assert!(open.len() <= AT_FIRST, "{} at {service:?}", open.len());
@@ -225,6 +275,57 @@ mod tests {
                 open.pop_front().unwrap().answered(now);
             }
             assert_eq!(open.len(), 4, "5 at a time, as at first");
+        }
+    }
+
+    #[test]
+    fn a_servers_silence_says_nothing_about_another() {
+        let (gate, _) = gate();
+        let now = Instant::now();
+        let _silent: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
+        let later = now + NEW_FOR;
+        let _more: Vec<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(SERVER, 0, later).ok().unwrap()).collect();
+        let other: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER + 1, 1, later).ok().unwrap()).collect();
+        assert!(gate.enter(SERVER + 1, 1, later).is_err());
+        drop(other);
+        assert!(gate.enter(SERVER + 1, 1, later).is_ok());
+    }
+
+    #[test]
+    fn a_server_that_was_busy_for_a_moment_gets_no_more_than_before() {
+        let (gate, _) = gate();
+        let mut now = Instant::now();
+        let busy: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
+        now += NEW_FOR;
+        let mut more: VecDeque<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
+        busy.into_iter().for_each(|opening| opening.answered(now));
+        // It takes turns, 3 ms each.
+        for _ in 0..1000 {
+            now += Duration::from_millis(3);
+            more.pop_front().unwrap().answered(now);
+            while let Ok(opening) = gate.enter(SERVER, 0, now) {
+                more.push_back(opening);
+                assert!(more.len() <= AT_FIRST, "{}", more.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_drops_connections_gets_fewer() {
+        let (gate, _) = gate();
+        let mut now = Instant::now();
+        for expected in [5, 10, 20] {
+            let open: Vec<Opening> = std::iter::from_fn(|| gate.enter(SERVER, 0, now).ok()).collect();
+            assert_eq!(open.len(), expected);
+            now += Duration::from_millis(25);
+            open.into_iter().for_each(|opening| opening.answered(now));
+        }
+        for expected in [20, 10, 5, 5] {
+            gate.overrun(SERVER);
+            let open: Vec<Opening> = std::iter::from_fn(|| gate.enter(SERVER, 0, now).ok()).collect();
+            assert_eq!(open.len(), expected);
+            now += Duration::from_millis(25);
+            open.into_iter().for_each(|opening| opening.answered(now));
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod adaptive;
 pub mod gate;
+pub mod hedge;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -86,6 +86,8 @@ pub struct Transfer {
     pub went_back: bool,
     /// What was wrong with it and was put right.
     pub amended: Amended,
+    /// It was sent in case the attempt of this number is late.
+    pub second_of: Option<u64>,
 }
 
 impl Transfer {
@@ -103,6 +105,7 @@ impl Transfer {
             stale: 0,
             went_back: false,
             amended,
+            second_of: None,
         }
     }
 

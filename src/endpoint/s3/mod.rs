@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | [`name`] | the forms in which objects are named |
+//! | `plan` | what opening decides: where an object is, its region, and who signs |
 //! | [`sign`] | Signature Version 4 |
 
 pub mod name;
+mod plan;
 pub mod sign;
 
 use super::dressed::{Dressed, Look};
@@ -15,11 +17,9 @@ use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal
 use super::{access, headers, http, redact};
 use crate::clock;
 use crate::credentials::authority::Authority;
-use crate::credentials::chain::{self, ProfileAt};
-use crate::credentials::profile::Profile;
 use crate::credentials::services::xml_element;
 use crate::credentials::{Held, Keys};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::ByteRange;
 use crate::sync::Mutex;
 use crate::sys::curl::{self, Url};
@@ -66,8 +66,8 @@ enum Signer {
 }
 
 fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
-    let plan =
-        plan(opening).map_err(|error| error.context(format_args!("cannot open {}", redact::url(opening.text))))?;
+    let plan = plan::plan(opening)
+        .map_err(|error| error.context(format_args!("cannot open {}", redact::url(opening.text))))?;
     let url = Url::parse(&plan.url)?;
     let origin = Origin::of(&url, opening.options);
     let access = access::of(opening, &origin)?;
@@ -96,159 +96,6 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
         endpoint.move_to(&region);
     }
     Ok(Arc::new(endpoint))
-}
-
-/// What opening decides.
-struct Plan {
-    url: String,
-    /// It was given as bucket and key.
-    is_named: bool,
-    bucket: String,
-    /// What the bucket's region is remembered for: the service, not the host of one region or bucket.
-    service: Origin,
-    region: String,
-    signer: Signer,
-}
-
-fn plan(opening: &Opening<'_>) -> Result<Plan> {
-    let (options, env) = (opening.options, &**opening.site.env());
-    let profile_at = ProfileAt::of(env)?;
-    let mut profile: Option<Profile> = None;
-    let mut read = |name: &str| -> Result<Option<String>> {
-        let profile = match &mut profile {
-            Some(profile) => profile,
-            empty => empty.insert(profile_at.read()?),
-        };
-        Ok(profile.get(name).cloned().filter(|value| !value.is_empty()))
-    };
-    let configured = chain::region(options.region.as_deref(), env, || read("region"))?;
-    let (url, is_named, bucket, region, virtual_host_of);
-    match opening.url {
-        None => {
-            if super::scheme_of(opening.text) != "s3" {
-                opening.http("S3")?;
-            }
-            let name = Name::parse(opening.text)?;
-            region = configured.unwrap_or_else(|| DEFAULT_REGION.into());
-            let service = match &options.endpoint_url {
-                Some(url) => Some(("the option endpoint_url", url.clone())),
-                None => match service_of_environment(env)? {
-                    Some(found) => Some(found),
-                    None => read("endpoint_url")?.map(|url| ("the profile's endpoint_url", url)),
-                },
-            };
-            match service {
-                Some((place, text)) => {
-                    let service = service_url(place, &text)?;
-                    url = name.at_service(&service, options.virtual_host.unwrap_or(false));
-                    virtual_host_of = Some(Origin::parse(&service));
-                }
-                None => {
-                    url = name.at_aws(name::of_aws(&region)?, options.virtual_host.unwrap_or(name.fits_in_a_host()));
-                    virtual_host_of = None;
-                }
-            }
-            (is_named, bucket) = (true, name.bucket.to_owned());
-        }
-        Some(_) => {
-            let given = opening.http("S3")?;
-            for (name, there) in [
-                ("endpoint_url", options.endpoint_url.is_some()),
-                ("an addressing style", options.virtual_host.is_some()),
-            ] {
-                if there {
-                    return Err(Error::invalid(format!("{name} is set for a whole URL; it is for s3://bucket/key")));
-                }
-            }
-            if given.user().is_some() || given.password().is_some() {
-                return Err(Error::invalid("S3 knows no user and password in a URL; use the credential options"));
-            }
-            let bucket_and_key = given.path().trim_start_matches('/').to_owned();
-            if bucket_and_key.is_empty() {
-                return Err(Error::invalid("the URL names no object: its path is empty"));
-            }
-            if opening.pasted {
-                return Err(Error::invalid("percent-encode what cannot stand in a URL, or write s3://bucket/key"));
-            }
-            let of_host = AwsHost::parse(&given.host()).and_then(|host| host.region);
-            region = configured.or(of_host).unwrap_or_else(|| DEFAULT_REGION.into());
-            url = opening.text.to_owned();
-            virtual_host_of = None;
-            (is_named, bucket) = (false, name::bucket_of(given));
-        }
-    }
-    let service = match virtual_host_of {
-        Some(service) => service,
-        None => {
-            let mut origin = Origin::parse(&Url::parse(&url)?);
-            if let Some(host) = AwsHost::parse(&origin.host) {
-                origin.host = host.domain.to_owned();
-            }
-            origin
-        }
-    };
-    let signer =
-        if opening.kind == PUBLIC.number { unsigned(opening)? } else { signer(opening, &profile_at, &region)? };
-    Ok(Plan { url, is_named, bucket, service, region, signer })
-}
-
-fn service_of_environment(env: chain::Env<'_>) -> Result<Option<(&'static str, String)>> {
-    let ignored = chain::variable(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")?;
-    if ignored.is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
-        return Ok(None);
-    }
-    for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
-        if let Some(url) = chain::variable(env, name)? {
-            return Ok(Some((name, url)));
-        }
-    }
-    Ok(None)
-}
-
-fn service_url(place: &str, text: &str) -> Result<Url> {
-    let text = text.trim();
-    let shown = redact::url(text);
-    let bad = |why: String| Error::invalid(format!("{place} is {shown:?}: {why}"));
-    super::check_text(text)?;
-    let url = Url::parse(text).map_err(|error| bad(error.message().to_owned()))?;
-    if !matches!(url.scheme().as_str(), "http" | "https") {
-        return Err(bad("it must be an http or https URL".into()));
-    }
-    if url.user().is_some() || url.password().is_some() || url.query().is_some() || text.contains('#') {
-        return Err(bad("it has a user, a query or a fragment; scheme, host, port and path are what counts".into()));
-    }
-    Ok(url)
-}
-
-fn unsigned(opening: &Opening<'_>) -> Result<Signer> {
-    let options = opening.options;
-    let given =
-        options.access_key_id.is_some() || options.secret_access_key.is_some() || options.session_token.is_some();
-    match given {
-        true => Err(Error::invalid("credentials are given for S3_PUBLIC, which sends none; use S3")),
-        false => Ok(Signer::Nobody),
-    }
-}
-
-/// Options, the host's callback, the environment, then the chain.
-fn signer(opening: &Opening<'_>, profile: &ProfileAt, region: &str) -> Result<Signer> {
-    let (options, env) = (opening.options, &**opening.site.env());
-    let reveal = |secret: &Option<crate::credentials::Secret>| secret.as_ref().map(|text| text.reveal().to_owned());
-    let token = reveal(&options.session_token);
-    if token.is_some() && options.access_key_id.is_none() {
-        return Err(Error::invalid("session_token is set and access_key_id is not; set both, or neither"));
-    }
-    let names = ["access_key_id", "secret_access_key", "session_token"];
-    if let Some(keys) = chain::keys(options.access_key_id.clone(), reveal(&options.secret_access_key), token, names)? {
-        return Ok(Signer::Fixed(keys));
-    }
-    if opening.site.has_host_keys() {
-        return Ok(Signer::Found(opening.site.host_keys()));
-    }
-    if let Some(keys) = chain::from_environment(env)? {
-        return Ok(Signer::Fixed(keys));
-    }
-    Ok(Signer::Found(opening.site.chain(chain::links(env, profile, region)?)))
 }
 
 struct State {
@@ -284,7 +131,7 @@ impl S3Endpoint {
         let target = Target {
             name: redact::url(&url.to_string_lossy()),
             url,
-            origin: Origin { host, ..before.origin.clone() },
+            origin: before.origin.at(host),
             headers: before.headers.clone(),
             access: before.access.clone(),
         };

@@ -39,6 +39,27 @@ pub struct Answer {
     pub body: String,
 }
 
+/// Why nothing came back.
+#[derive(Debug)]
+pub struct Unanswered {
+    /// CONNECTION, TIMED_OUT, TLS, … in libcurl's own words.
+    pub error: Error,
+    /// Somebody was there to ask.
+    pub connected: bool,
+}
+
+impl From<Error> for Unanswered {
+    fn from(error: Error) -> Unanswered {
+        Unanswered { error, connected: false }
+    }
+}
+
+impl From<Unanswered> for Error {
+    fn from(unanswered: Unanswered) -> Error {
+        unanswered.error
+    }
+}
+
 #[derive(Default)]
 struct Collector {
     status: u16,
@@ -65,8 +86,8 @@ impl Handler for Collector {
 /// Asks, and waits. Redirects are not followed. Ends soon once `stop` says so.
 ///
 /// # Errors
-/// CONNECTION, TIMED_OUT, TLS, … in libcurl's own words when no answer came; any answer is one.
-pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
+/// When no answer came; any answer is one.
+pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> std::result::Result<Answer, Unanswered> {
     let ms = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let settings = Settings {
         receive_buffer: 16 << 10,
@@ -91,7 +112,7 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
     }
     let wake = EventFd::new()?;
     let mut multi = Multi::new(1)?;
-    let token = multi.add(easy).map_err(|(_, error)| error)?;
+    let token = multi.add(easy, 0).map_err(|(_, error)| error)?;
     // Not curl_easy_perform: that is inside libcurl until its end, and a fork waits until nobody is.
     let code = loop {
         multi.advance()?;
@@ -99,7 +120,7 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
             break done.code;
         }
         if stop() {
-            return Err(Error::new(ErrorKind::ShutDown, "the client was shut down"));
+            return Err(Error::new(ErrorKind::ShutDown, "the client was shut down").into());
         }
         multi.wait(&wake, STOP_MS)?;
     };
@@ -109,8 +130,8 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> Result<Answer> {
     let collector = easy.handler();
     if code != 0 {
         let words = format!("{} (libcurl error {code})", finished.message);
-        let error = Error::new(ErrorKind::from_curl_code(code), words);
-        return Err(error.with_os_code(finished.os_code));
+        let error = Error::new(ErrorKind::from_curl_code(code), words).with_os_code(finished.os_code);
+        return Err(Unanswered { error, connected: finished.connections > 0 });
     }
     Ok(Answer { status: collector.status, body: String::from_utf8_lossy(&collector.body).into_owned() })
 }

@@ -10,6 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a transfer tells while it runs. Called on the thread that drives it.
 pub trait Handler: Send {
@@ -53,6 +54,8 @@ pub struct Finished {
     pub os_code: i32,
     /// Connections this transfer opened; 0: it used an open one.
     pub connections: u64,
+    /// From the last attempt to connect, or from its name being known, until the connection was there; 0: none was opened.
+    pub connecting: Duration,
     /// A callback panicked.
     pub panicked: bool,
 }
@@ -233,16 +236,26 @@ impl<H: Handler> Easy<H> {
             }
         }
         hooks.error_text[0] = 0;
-        Finished { code, message, os_code, connections, panicked: std::mem::take(&mut hooks.panicked) }
+        let connecting = if connections == 0 {
+            Duration::ZERO
+        } else {
+            self.seconds(curl_sys::CURLINFO_CONNECT_TIME)
+                .saturating_sub(self.seconds(curl_sys::CURLINFO_NAMELOOKUP_TIME))
+        };
+        Finished { code, message, os_code, connections, connecting, panicked: std::mem::take(&mut hooks.panicked) }
     }
 
     /// Whether the running transfer's name is looked up, all of its addresses, or needed no look-up.
     pub fn name_is_known(&self) -> bool {
-        let mut seconds = 0.0f64;
-        // SAFETY: this info is a double, and the pointer is to one.
-        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), curl_sys::CURLINFO_NAMELOOKUP_TIME, &raw mut seconds) };
         // libcurl notes at least a microsecond.
-        seconds > 0.0
+        !self.seconds(curl_sys::CURLINFO_NAMELOOKUP_TIME).is_zero()
+    }
+
+    fn seconds(&self, what: curl_sys::CURLINFO) -> Duration {
+        let mut seconds = 0.0f64;
+        // SAFETY: the infos used are doubles, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), what, &raw mut seconds) };
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
     fn info(&self, what: curl_sys::CURLINFO) -> c_long {

@@ -11,11 +11,12 @@ mod sockets;
 mod url;
 
 pub use access::{Access, ClientCertificate, Trust};
-pub use ask::{Answer, Question, ask};
+pub use ask::{Answer, Question, Unanswered, ask};
 pub(crate) use easy::c_string;
 pub use easy::{Easy, Finished, Handler, Headers, Settings};
 pub use multi::{Done, Multi};
 pub use share::Share;
+pub use sockets::OriginId;
 pub use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};

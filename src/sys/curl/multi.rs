@@ -1,12 +1,13 @@
 //! Many transfers on one thread.
 
-use super::sockets::{self, Sockets};
+use super::sockets::{self, OriginId, Sockets};
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::event::EventFd;
 use crate::sys::fault::{self, Point};
 use crate::sys::quiet::Inside;
 use curl_sys::{CURLM, CURLM_OK};
+use std::collections::HashMap;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::NonNull;
 
@@ -26,8 +27,8 @@ pub struct Multi<H: Handler> {
     sockets: NonNull<Sockets>,
     entries: Vec<Option<Easy<H>>>,
     free: Vec<usize>,
-    /// Transfers that were added since the last [`Multi::advance`], and have no connection yet.
-    added: usize,
+    /// Transfers to each origin that were added since the last [`Multi::advance`], and have no connection yet.
+    added: HashMap<OriginId, usize>,
     /// A handle could not be removed: libcurl still refers to it, so this multi handle is given up as well.
     broken: bool,
 }
@@ -51,7 +52,8 @@ impl<H: Handler> Multi<H> {
         let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() }).ok_or_else(failed)?;
         // SAFETY: a box's pointer is never null.
         let sockets = unsafe { NonNull::new_unchecked(Box::into_raw(sockets)) };
-        let mut multi = Multi { raw, sockets, entries: Vec::new(), free: Vec::new(), added: 0, broken: false };
+        let mut multi =
+            Multi { raw, sockets, entries: Vec::new(), free: Vec::new(), added: HashMap::new(), broken: false };
         let data = sockets.as_ptr().cast::<c_void>();
         // SAFETY: the sockets live until the handle is cleaned up; the functions have the types that the options document.
         unsafe {
@@ -95,10 +97,10 @@ impl<H: Handler> Multi<H> {
         self.entries.len() - self.free.len()
     }
 
-    /// Connections that the transfers added next may use.
-    pub fn idle_connections(&mut self) -> usize {
-        let added = self.added;
-        self.sockets().idle().saturating_sub(added)
+    /// Connections that the transfers to this origin that are added next may use.
+    pub fn idle_connections(&mut self, origin: OriginId) -> usize {
+        let added = self.added.get(&origin).copied().unwrap_or_default();
+        self.sockets().idle(origin).saturating_sub(added)
     }
 
     /// Whether there are none.
@@ -111,16 +113,17 @@ impl<H: Handler> Multi<H> {
         (0..self.entries.len()).filter(|&token| self.entries[token].is_some()).collect()
     }
 
-    /// Starts a transfer.
+    /// Starts a transfer to this origin.
     ///
     /// # Errors
     /// INTERNAL or OUT_OF_MEMORY from libcurl, with the handle given back: only this transfer fails.
     #[allow(clippy::result_large_err)] // the handle is the point
-    pub fn add(&mut self, mut easy: Easy<H>) -> std::result::Result<usize, (Easy<H>, Error)> {
+    pub fn add(&mut self, mut easy: Easy<H>, origin: OriginId) -> std::result::Result<usize, (Easy<H>, Error)> {
         let token = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
         });
+        self.sockets().set_origin(token, origin);
         let _inside = Inside::enter();
         let added = easy.set_home(token, self.sockets).and_then(|()| {
             if fault::hit(Point::MultiAdd) {
@@ -135,7 +138,7 @@ impl<H: Handler> Multi<H> {
         match added {
             Ok(()) => {
                 self.entries[token] = Some(easy);
-                self.added += 1;
+                *self.added.entry(origin).or_default() += 1;
                 Ok(token)
             }
             Err(error) => {
@@ -208,7 +211,7 @@ impl<H: Handler> Multi<H> {
         while let Some((socket, how)) = self.sockets().next_ready() {
             self.action(socket, how)?;
         }
-        self.added = 0;
+        self.added.clear();
         if self.sockets().timer_is_due() {
             self.action(curl_sys::CURL_SOCKET_TIMEOUT, 0)?;
         }

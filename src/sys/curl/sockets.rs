@@ -7,9 +7,13 @@
 use crate::sys::epoll::{self, Epoll, Ready};
 use crate::sys::event::EventFd;
 use curl_sys::{CURL, CURLM, curl_sockaddr, curl_socket_t, curlsocktype};
-use std::ffi::{c_int, c_long, c_void};
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
+
+/// Where a connection leads: a number for scheme, host and port.
+pub type OriginId = u64;
 
 /// One socket, by its descriptor.
 #[derive(Clone, Copy, Default)]
@@ -21,6 +25,8 @@ struct Watch {
     /// It is a connection's, opened here, and its end will be told by [`on_close`]. Others, such as those of a name
     /// look-up, are closed without a word.
     ours: bool,
+    /// Where it leads, once libcurl has waited for it.
+    origin: OriginId,
 }
 
 /// The sockets and the timer of one multi handle.
@@ -33,8 +39,10 @@ pub struct Sockets {
     timer: Option<Instant>,
     /// Why the kernel refused to watch a socket.
     refused: Option<std::io::Error>,
-    /// Connections that nothing is waited for from: the next transfer may use one.
-    idle: usize,
+    /// Connections to each place that nothing is waited for from: the next transfer may use one.
+    idle: HashMap<OriginId, usize>,
+    /// Where the transfer of each token goes.
+    origins: Vec<OriginId>,
     /// The wake-up that ends a wait, once one has been given.
     wake: Option<c_int>,
 }
@@ -51,7 +59,8 @@ impl Sockets {
             ready: Vec::new(),
             timer: None,
             refused: None,
-            idle: 0,
+            idle: HashMap::new(),
+            origins: Vec::new(),
             wake: None,
         })
     }
@@ -124,9 +133,17 @@ impl Sockets {
         self.refused.take()
     }
 
-    /// Connections that no transfer uses, and that are not being shut down.
-    pub fn idle(&self) -> usize {
-        self.idle
+    /// Connections to `origin` that no transfer uses, and that are not being shut down.
+    pub fn idle(&self, origin: OriginId) -> usize {
+        self.idle.get(&origin).copied().unwrap_or_default()
+    }
+
+    /// The transfer of this token goes there.
+    pub fn set_origin(&mut self, token: usize, origin: OriginId) {
+        if self.origins.len() <= token {
+            self.origins.resize(token + 1, 0);
+        }
+        self.origins[token] = origin;
     }
 
     fn watch(&mut self, fd: curl_socket_t) -> &mut Watch {
@@ -138,15 +155,26 @@ impl Sockets {
     }
 
     fn set(&mut self, fd: curl_socket_t, watch: Watch) {
-        let is_idle = |watch: Watch| usize::from(watch.ours && watch.wanted == 0);
+        let is_idle = |watch: Watch| watch.ours && watch.wanted == 0;
         let before = std::mem::replace(self.watch(fd), watch);
-        self.idle = (self.idle + is_idle(watch)).saturating_sub(is_idle(before));
+        if is_idle(before) {
+            if let Some(idle) = self.idle.get_mut(&before.origin) {
+                *idle -= 1;
+                // Nothing is kept for a place that nothing leads to.
+                if *idle == 0 && !watch.ours {
+                    self.idle.remove(&before.origin);
+                }
+            }
+        }
+        if is_idle(watch) {
+            *self.idle.entry(watch.origin).or_default() += 1;
+        }
     }
 
-    /// libcurl waits for this of a socket, or for nothing more.
-    fn want(&mut self, fd: curl_socket_t, wanted: u32) -> std::io::Result<()> {
+    /// libcurl waits for this of a socket, or for nothing more. `origin`: for whose sake.
+    fn want(&mut self, fd: curl_socket_t, wanted: u32, origin: Option<OriginId>) -> std::io::Result<()> {
         let before = *self.watch(fd);
-        self.set(fd, Watch { wanted, ..before });
+        self.set(fd, Watch { wanted, origin: origin.unwrap_or(before.origin), ..before });
         let Watch { told, ours, .. } = before;
         let outcome = match (told, wanted) {
             (_, 0) if ours => return Ok(()),
@@ -175,20 +203,38 @@ impl Sockets {
 }
 
 /// CURLMOPT_SOCKETFUNCTION. `user`: the [`Sockets`].
-pub extern "C" fn on_socket(_: *mut CURL, fd: curl_socket_t, what: c_int, user: *mut c_void, _: *mut c_void) -> c_int {
+pub extern "C" fn on_socket(
+    easy: *mut CURL,
+    fd: curl_socket_t,
+    what: c_int,
+    user: *mut c_void,
+    _: *mut c_void,
+) -> c_int {
     let wanted = match what {
         curl_sys::CURL_POLL_IN => epoll::READ,
         curl_sys::CURL_POLL_OUT => epoll::WRITE,
         curl_sys::CURL_POLL_INOUT => epoll::READ | epoll::WRITE,
         _ => 0,
     };
-    guarded(user, -1, |sockets| match sockets.want(fd, wanted) {
-        Ok(()) => 0,
-        Err(error) => {
-            sockets.refused = Some(error);
-            -1
+    guarded(user, -1, |sockets| {
+        // A transfer that ends has no say any more in where its connection leads.
+        let origin = if wanted == 0 { None } else { sockets.origins.get(token(easy)).copied() };
+        match sockets.want(fd, wanted, origin) {
+            Ok(()) => 0,
+            Err(error) => {
+                sockets.refused = Some(error);
+                -1
+            }
         }
     })
+}
+
+/// The token of a transfer, or one that none has: libcurl closes connections with a handle of its own.
+fn token(easy: *mut CURL) -> usize {
+    let mut token: *mut c_char = std::ptr::null_mut();
+    // SAFETY: the handle is alive, and the pointer is to one. What it points to is never followed: it is a number.
+    let code = unsafe { curl_sys::curl_easy_getinfo(easy, curl_sys::CURLINFO_PRIVATE, &raw mut token) };
+    if code == curl_sys::CURLE_OK { token as usize } else { usize::MAX }
 }
 
 /// CURLMOPT_TIMERFUNCTION. `user`: the [`Sockets`]. Only notes the time: libcurl must not be called from here.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
 use crate::staging::{Room, Told};
 use crate::stats;
-use crate::sys::curl::Easy;
+use crate::sys::curl::{Easy, OriginId};
 use crate::transport::Transfer;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -31,7 +31,13 @@ impl Local {
                     return Ok(());
                 }
             }
-            let opening = match self.connection() {
+            let origin_of = |transfer: &Transfer| transfer.target().0.origin.id;
+            // In a pool, another thread may take that one meanwhile: then this one opens a connection for the next.
+            let origin = match &self.engine.board {
+                Some(board) if one_at_a_time => board.first(origin_of),
+                _ => self.queue.front().map(origin_of),
+            };
+            let opening = match origin.map_or(Ok(None), |origin| self.connection(origin)) {
                 Ok(opening) => opening,
                 Err(at) => {
                     self.connect_at = Some(at);
@@ -121,17 +127,16 @@ impl Local {
         }
     }
 
-    /// Leave to open a connection, if the next request needs one: when there is none that is open and idle. (Of another
-    /// origin's idle connection it cannot know better; then one more is opened than was meant.)
+    /// Leave to open a connection to this origin, if there is none that is open and idle.
     ///
     /// # Errors
     /// When to ask again.
-    fn connection(&mut self) -> std::result::Result<Option<Opening>, Instant> {
+    fn connection(&mut self, origin: OriginId) -> std::result::Result<Option<Opening>, Instant> {
         self.connect_at = None;
-        if self.multi.as_mut().is_some_and(|multi| multi.idle_connections() > 0) {
+        if self.multi.as_mut().is_some_and(|multi| multi.idle_connections(origin) > 0) {
             return Ok(None);
         }
-        self.engine.gate.enter(self.index, Instant::now()).map(Some)
+        self.engine.gate.enter(origin, self.index, Instant::now()).map(Some)
     }
 
     /// A request whose secret is there; one that must wait for it is put aside.
@@ -182,7 +187,7 @@ impl Local {
     pub(super) fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
         // The second hop of a second attempt is not a third one.
         let retry = transfer.moved_to.is_none() && transfer.history.failures + transfer.history.resumes > 0;
-        let looks_up = course.lookup.is_some();
+        let (looks_up, origin) = (course.lookup.is_some(), course.target.origin.id);
         let easy = match self.idle.pop() {
             Some(easy) => Ok(easy),
             None => Easy::new(Slot::default(), &self.engine.settings),
@@ -194,11 +199,12 @@ impl Local {
                 return Ok(());
             }
         };
-        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, course, Instant::now()) {
+        if let Err((transfer, error)) = attempt::start(&mut easy, transfer, course, Instant::now(), self.attempts) {
             self.idle.push(easy);
             self.conclude(attempt::fail(transfer, error));
             return Ok(());
         }
+        self.attempts += 1;
         let engine = self.engine.clone();
         let multi = match self.multi() {
             Ok(multi) => multi,
@@ -207,7 +213,7 @@ impl Local {
                 return Ok(());
             }
         };
-        match multi.add(easy) {
+        match multi.add(easy, origin) {
             Ok(token) => {
                 stats::add(&engine.stats.requests_in_flight, 1);
                 if looks_up {
@@ -216,6 +222,7 @@ impl Local {
                 if retry {
                     stats::add(&engine.stats.requests_retried, 1);
                 }
+                self.watch(token);
             }
             // Only this transfer fails; the multi handle and the others in it are well.
             Err((easy, error)) => self.take_back(easy, error),

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
 use crate::plan::ByteRange;
-use crate::sys::curl::{Access, Easy, Handler, Headers};
+use crate::sys::curl::{Access, Easy, Handler, Headers, OriginId};
 use crate::sys::fault::{self, Point};
 use crate::transport::reactor::names::Lookup;
 use crate::transport::{Job, Transfer};
@@ -78,6 +78,11 @@ pub struct Attempt {
     explanation: Vec<u8>,
     abort: Option<Abort>,
     received: u64,
+    /// Tells it apart from the thread's other ones.
+    number: u64,
+    started: Instant,
+    /// Bytes of its range when it started.
+    wanted: u64,
     /// Something came since [`Attempt::stalled`] last looked.
     progressed: bool,
     last_progress: Instant,
@@ -157,6 +162,7 @@ pub fn start(
     transfer: Transfer,
     course: Course,
     now: Instant,
+    number: u64,
 ) -> std::result::Result<(), (Transfer, Error)> {
     let target = &course.target;
     let endpoint = transfer.object.endpoint();
@@ -187,6 +193,9 @@ pub fn start(
     let (carried, sent) = (wire.carried.clone(), wire.target.clone());
     slot.applied = Some(wire);
     slot.attempt = Some(Attempt {
+        number,
+        started: now,
+        wanted: transfer.missing().map_or(0, |missing| missing.len),
         transfer,
         course,
         carried,
@@ -250,6 +259,31 @@ impl Attempt {
     /// Body bytes of the object received.
     pub fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Tells it apart from the other ones of its thread.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// When it started.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The bytes that were missing then.
+    pub fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    /// Whether all of its range was received.
+    pub fn succeeded(&self) -> bool {
+        self.abort.is_none() && self.wanted > 0 && self.transfer.missing().is_some_and(|missing| missing.len == 0)
+    }
+
+    /// Where it goes.
+    pub fn origin(&self) -> OriginId {
+        self.course.target.origin.id
     }
 
     /// Whether the server said anything.

@@ -121,6 +121,7 @@ impl Local {
         log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
         stats::add(&self.engine.stats.reactors_replaced, 1);
         self.lookups.clear();
+        self.forget_seconds();
         if let Some(mut multi) = self.multi.take() {
             for token in multi.tokens() {
                 let removed = multi.remove_keeping(token, Slot::take);

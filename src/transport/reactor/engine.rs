@@ -150,6 +150,11 @@ impl<T> Board<T> {
         std::mem::take(&mut state.queue).into()
     }
 
+    /// What `of` says of the first request.
+    pub fn first<R>(&self, of: impl FnOnce(&T) -> R) -> Option<R> {
+        self.state.lock().queue.front().map(of)
+    }
+
     /// A request for `member`; `None`, and it is woken when there is one.
     pub fn take(&self, member: usize) -> Option<T> {
         let mut one = VecDeque::new();
@@ -207,6 +212,8 @@ pub struct Engine {
     pub stall: Option<Duration>,
     /// What is tried again.
     pub policy: RetryPolicy,
+    /// Late requests are sent once more.
+    pub hedging: bool,
     /// Connections kept open a thread.
     pub max_connections: u32,
     /// The client's counters.
@@ -314,6 +321,7 @@ impl Engine {
             settings,
             stall: config.stall_timeout,
             policy,
+            hedging: config.hedging && limiter.is_some(),
             max_connections,
             stats,
             board: (limiter.is_none() || shared).then(Board::default),

@@ -4,6 +4,7 @@ mod admission;
 pub mod attempt;
 mod ends;
 pub mod engine;
+mod hedge;
 pub mod names;
 pub mod pool;
 mod timers;
@@ -16,8 +17,9 @@ use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi};
 use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
-use attempt::{Slot, Verdict};
+use attempt::{Attempt, Slot, Verdict};
 use engine::{Engine, Member, Message, Pace, Stop};
+use hedge::Seconds;
 use names::Tell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +34,8 @@ use waiting::Waiting;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait of an idle thread: four looks a minute, and no CPU to speak of.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
+/// A connection that took so long was asked for twice: Linux repeats what got no answer after a second (RFC 6298).
+const SYN_REPEATED: Duration = Duration::from_millis(950);
 /// How long a reactor pauses after a fault, so that one that comes back at once does not spin.
 const FAULT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -85,6 +89,10 @@ struct Local {
     in_line: bool,
     /// The last request taken from the boards was one that may wait for its sink.
     sinks_had_theirs: bool,
+    /// What was asked twice.
+    seconds: Seconds,
+    /// Attempts made so far.
+    attempts: u64,
     /// The engine, as look-ups report to it.
     tell: Arc<dyn Tell>,
     /// The engine, as secrets report to it.
@@ -122,6 +130,8 @@ impl Local {
             connect_at: None,
             in_line: false,
             sinks_had_theirs: false,
+            seconds: Seconds::default(),
+            attempts: 0,
         }
     }
 
@@ -219,6 +229,7 @@ impl Local {
         while let Some(due) = self.timers.pop_due(now) {
             match due {
                 Due::Retry(transfer) => self.ready(transfer),
+                Due::Late { token, number } => self.ask_again(token, number),
                 Due::Deadline(op) => {
                     if let Some(op) = op.upgrade() {
                         let limit = op.deadline().unwrap_or(now).saturating_duration_since(op.started());
@@ -273,13 +284,30 @@ impl Local {
 
     /// Takes a transfer out of the multi handle first, then looks at what became of it.
     fn reap(&mut self, token: usize, code: u32) -> Result<()> {
-        let Some(multi) = &mut self.multi else { return Ok(()) };
+        let Some((finished, Some(attempt))) = self.take_out(token, code)? else { return Ok(()) };
+        if finished.connections == 0 && attempt.answered() {
+            stats::add(&self.engine.stats.connections_reused, 1);
+        }
+        if finished.connecting >= SYN_REPEATED {
+            self.engine.gate.overrun(attempt.origin());
+        }
+        stats::add(&self.engine.stats.bytes_received, attempt.received());
+        let outcome = self.first_is_over(&attempt);
+        self.conclude(attempt.judge(&finished, &self.engine.policy, fastrand::f64()));
+        outcome
+    }
+
+    /// Takes a transfer out of the multi handle, with what became of it.
+    fn take_out(&mut self, token: usize, code: u32) -> Result<Option<(Finished, Option<Attempt>)>> {
+        let Some(multi) = &mut self.multi else { return Ok(None) };
         self.lookups.retain(|&other| other != token);
         let removed = multi.remove_keeping(token, Slot::take);
-        stats::sub(&self.engine.stats.requests_in_flight, 1);
+        if !matches!(removed, Ok(None)) {
+            stats::sub(&self.engine.stats.requests_in_flight, 1);
+        }
         let (easy, taken, error) = match removed {
             Ok(Some((easy, taken))) => (Some(easy), taken, None),
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(None),
             Err((taken, error)) => (None, taken, Some(error)),
         };
         let Some(mut easy) = easy else {
@@ -294,18 +322,19 @@ impl Local {
         let finished: Finished = easy.finished(code);
         self.idle.push(easy);
         stats::add(&self.engine.stats.connections_opened, finished.connections);
-        if let Some(attempt) = taken {
-            if finished.connections == 0 && attempt.answered() {
-                stats::add(&self.engine.stats.connections_reused, 1);
-            }
-            stats::add(&self.engine.stats.bytes_received, attempt.received());
-            self.conclude(attempt.judge(&finished, &self.engine.policy, fastrand::f64()));
-        }
-        Ok(())
+        Ok(Some((finished, taken)))
     }
 
     fn conclude(&mut self, verdict: Verdict) {
         match verdict {
+            Verdict::Done(transfer, result) if transfer.second_of.is_some() => self.second_is_over(transfer, result),
+            Verdict::Again(transfer, _) if transfer.second_of.is_some() => {
+                // Its first attempt goes on, and has all the patience that there is.
+                self.second_is_over(
+                    transfer,
+                    Err(Error::new(ErrorKind::Unavailable, "it would have to be tried again")),
+                );
+            }
             Verdict::Done(transfer, result) => self.finish(transfer, result),
             Verdict::Again(mut transfer, wait) => {
                 stats::add(&self.engine.stats.requests_queued, 1);
@@ -323,7 +352,7 @@ impl Local {
     fn finish(&self, transfer: Transfer, result: Result<()>) {
         let stats = &self.engine.stats;
         stats::add(&stats.requests_finished, 1);
-        if result.is_err() || transfer.op.is_over() {
+        if (result.is_err() || transfer.op.is_over()) && transfer.second_of.is_none() {
             stats::add(&stats.requests_failed, 1);
         }
         transfer.finish(result);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn origin() -> Origin {
-        Origin { scheme: "http".into(), host: "h".into(), port: "80".into(), is_name: true }
+        Origin::new("http".into(), "h".into(), "80".into(), true)
     }
 
     fn bench() -> (Arc<Names>, Arc<Told>, Arc<dyn Tell>) {

@@ -13,6 +13,13 @@ pub enum Due {
     Retry(Transfer),
     /// An operation's deadline.
     Deadline(Weak<Operation>),
+    /// The attempt of this number is late, if it is still the one of this token.
+    Late {
+        /// Its token.
+        token: usize,
+        /// Its number.
+        number: u64,
+    },
 }
 
 struct Timer {
