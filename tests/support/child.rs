@@ -1,7 +1,9 @@
 //! Tests that need a process of their own: the test starts its own program again, with only this test in it.
 
 use super::{LONG, ms};
+use std::io::Read;
 use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 const ROLE: &str = "RASKIO_TEST_CHILD";
@@ -39,15 +41,29 @@ fn text(bytes: &[u8]) -> String {
 pub fn run(command: &mut Command) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child process");
+    let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let end = Instant::now() + LONG;
-    // A child prints less than a pipe holds, so nobody need read meanwhile.
-    while child.try_wait().expect("waiting").is_none() {
-        if Instant::now() >= end {
-            let _ = child.kill();
-            let output = child.wait_with_output().expect("its output");
-            panic!("the child hangs\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    let (status, hangs) = loop {
+        match child.try_wait().expect("waiting") {
+            Some(status) => break (status, false),
+            None if Instant::now() >= end => {
+                let _ = child.kill();
+                break (child.wait().expect("waiting"), true);
+            }
+            None => std::thread::sleep(ms(5)),
         }
-        std::thread::sleep(ms(5));
-    }
-    child.wait_with_output().expect("its output")
+    };
+    let output = Output { status, stdout: out.join().expect("its words"), stderr: err.join().expect("its words") };
+    assert!(!hangs, "the child hangs\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    output
+}
+
+/// Reads to the end, so that the child never waits for room in a pipe.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    let mut pipe = pipe.expect("a pipe");
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("reading");
+        bytes
+    })
 }

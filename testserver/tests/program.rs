@@ -104,7 +104,7 @@ fn says_what_is_wrong_with_its_arguments() {
 fn each_query_parameter() {
     let program = Program::start(&["--object", "o=1000"]);
     let ask =
-        |query: &str| program.client().patience(Duration::from_millis(150)).get_range(&format!("/o?{query}"), "10-19");
+        |query: &str| program.client().patience(Duration::from_millis(1500)).get_range(&format!("/o?{query}"), "10-19");
     assert_eq!(ask("").body, pattern_at(10, 10));
     assert_eq!(ask("status=404").status, 404);
     assert_eq!((ask("claim_status=200").status, ask("claim_status=200").body.len()), (200, 10));
