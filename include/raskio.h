@@ -362,60 +362,6 @@ typedef struct raskio_client_options {
 } raskio_client_options;
 
 /**
- * Counters of one client since it was made. Each is exact; together they are a moment's blur while work is going on.
- * struct_size is an input: at most so many bytes are written, and counters that an older library does not have are
- * 0.
- */
-typedef struct raskio_stats {
-  /** sizeof(raskio_stats), set by the caller. */
-  size_t struct_size;
-  /** Operations accepted. */
-  uint64_t ops_started;
-  /** Operations whose callback has begun. */
-  uint64_t ops_finished;
-  /** Of these, the ones that ended as CANCELLED. */
-  uint64_t ops_cancelled;
-  /** Requests handed to a transport. */
-  uint64_t requests_started;
-  /** Requests that ended, well or not. */
-  uint64_t requests_finished;
-  /** Attempts after the first. */
-  uint64_t requests_retried;
-  /** Requests that ended with an error. */
-  uint64_t requests_failed;
-  /** Requests that are being worked on now. */
-  uint64_t requests_in_flight;
-  /** Requests that wait now: for their turn, or for their next attempt. */
-  uint64_t requests_queued;
-  /** Body bytes received, those of failed attempts included. */
-  uint64_t bytes_received;
-  /** Bytes copied to device memory. */
-  uint64_t bytes_staged;
-  /** Connections opened. */
-  uint64_t connections_opened;
-  /** Attempts that found an open connection. */
-  uint64_t connections_reused;
-  /** Pinned buffers that exist now. */
-  uint64_t bounce_buffers_total;
-  /** Pinned buffers in use now. */
-  uint64_t bounce_buffers_in_use;
-  /** Times a request waited for a pinned buffer. */
-  uint64_t bounce_buffer_waits;
-  /** Bytes pinned now. */
-  uint64_t pinned_bytes;
-  /** CUDA events that are free now. */
-  uint64_t events_free;
-  /** CUDA events that exist now. */
-  uint64_t events_total;
-  /** Reactors that failed and were replaced. */
-  uint64_t reactors_replaced;
-  /** libcurl handles that could not be taken back and were given up. */
-  uint64_t handles_leaked;
-  /** Requests that were sent because another was late (RASKIO_HEDGING_ON). They count as requests too. */
-  uint64_t requests_hedged;
-} raskio_stats;
-
-/**
  * Makes a client and starts its threads. Does no network I/O. Any thread, callbacks included.
  *
  * options: NULL for the environment's settings and the defaults.
@@ -473,15 +419,6 @@ RASKIO_EXPORT raskio_status raskio_client_shut_down(
  * forked child or for NULL. Any thread, callbacks included.
  */
 RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
-
-/**
- * Reads the counters. Any thread, callbacks included; never blocks.
- *
- * stats_out: struct_size is read, at most so many bytes are written.
- *
- * INVALID_ARGUMENT: a NULL, or a struct_size that cannot be one. FORKED.
- */
-RASKIO_EXPORT raskio_status raskio_client_stats(const raskio_client *client, raskio_stats *stats_out) RASKIO_NOEXCEPT;
 
 /* ---- Operations --------------------------------------------------------------------------------------------------- *
  *
@@ -909,6 +846,194 @@ RASKIO_EXPORT raskio_status raskio_write(
     raskio_object *object, uint64_t offset, const void *data, uint64_t size, const raskio_read_options *options,
     raskio_done_fn done, void *user_data, raskio_op **op_out, raskio_error **error_out) RASKIO_NOEXCEPT;
 
+/* ---- Statistics --------------------------------------------------------------------------------------------------- *
+ *
+ * Always on: counting costs a request some 100 ns. For people, and for what scrapes them, there is text. */
+
+/** One JSON object: every member of raskio_stats under its name, latencies as objects, last_fault as text or null. */
+#define RASKIO_STATS_JSON       1u
+/** What Prometheus scrapes: its text format 0.0.4, names begin with raskio_, times are in seconds, latencies are histograms. */
+#define RASKIO_STATS_PROMETHEUS 2u
+
+/**
+ * Numbers of one client since it was made, or of the whole process. Each is exact; together they are a moment's blur while
+ * work is going on. What counts only grows: the difference of two readings is what happened between them. "Now" marks
+ * what goes up and down.
+ * struct_size is an input: at most so many bytes are written, and counters that an older library does not have are
+ * 0.
+ */
+typedef struct raskio_stats {
+  /** sizeof(raskio_stats), set by the caller. */
+  size_t struct_size;
+  /** Operations accepted. */
+  uint64_t ops_started;
+  /** Operations whose callback has begun. */
+  uint64_t ops_finished;
+  /** Of these, the ones that ended as CANCELLED. */
+  uint64_t ops_cancelled;
+  /** Requests handed to a transport. */
+  uint64_t requests_started;
+  /** Requests that ended, well or not. */
+  uint64_t requests_finished;
+  /** Attempts after the first. */
+  uint64_t requests_retried;
+  /** Requests that ended with an error. */
+  uint64_t requests_failed;
+  /** Requests that are being worked on now. */
+  uint64_t requests_in_flight;
+  /** Requests that wait now: for their turn, or for their next attempt. */
+  uint64_t requests_queued;
+  /** Body bytes received, those of failed attempts included. */
+  uint64_t bytes_received;
+  /** Bytes copied to device memory. */
+  uint64_t bytes_staged;
+  /** Connections opened. */
+  uint64_t connections_opened;
+  /** Attempts that found an open connection. */
+  uint64_t connections_reused;
+  /** Pinned buffers that exist now. */
+  uint64_t bounce_buffers_total;
+  /** Pinned buffers in use now. */
+  uint64_t bounce_buffers_in_use;
+  /** Times a request waited for a pinned buffer. */
+  uint64_t bounce_buffer_waits;
+  /** Bytes pinned now. */
+  uint64_t pinned_bytes;
+  /** CUDA events that are free now. */
+  uint64_t events_free;
+  /** CUDA events that exist now. */
+  uint64_t events_total;
+  /** Reactors that failed and were replaced. */
+  uint64_t reactors_replaced;
+  /** libcurl handles that could not be taken back and were given up. */
+  uint64_t handles_leaked;
+  /** Requests that were sent because another was late (RASKIO_HEDGING_ON). They count as requests too. */
+  uint64_t requests_hedged;
+  /** Of the attempts after the first, those made because the server was busy: a status worth a retry. */
+  uint64_t retries_after_status;
+  /** Those made because the one before took too long. */
+  uint64_t retries_after_timeout;
+  /** Those made because the connection, its TLS or the name look-up failed. */
+  uint64_t retries_after_connection;
+  /** Those made because the body ended too early. */
+  uint64_t retries_after_short_body;
+  /** Those made for any other reason. */
+  uint64_t retries_after_other;
+  /**
+   * Times a reactor had a request and waited for the right to send it: max_concurrent_requests were in flight, or as many
+   * as bring bytes.
+   */
+  uint64_t permit_waits;
+  /**
+   * Requests that may be in flight now: what RASKIO_CONCURRENCY_ADAPTIVE has found, or the fixed number. 0: nothing was read
+   * yet, or EASY_THREADPOOL.
+   */
+  uint64_t request_limit;
+  /** Microseconds in name look-ups, over all attempts. */
+  uint64_t name_lookup_us;
+  /** Microseconds in making connections, after the look-up. */
+  uint64_t connect_us;
+  /** Microseconds in TLS handshakes. */
+  uint64_t tls_us;
+  /** Microseconds from a request's being sent to the first byte of its answer. */
+  uint64_t wait_us;
+  /** Microseconds from the first byte of answers to their last. */
+  uint64_t body_us;
+  /**
+   * Microseconds that an operation took, from its start to its callback, at most, in half cases: right within 3.2 %.
+   */
+  uint64_t op_p50_us;
+  /**
+   * Microseconds that an operation took, from its start to its callback, at most, in 9 of 10 cases: right within 3.2 %.
+   */
+  uint64_t op_p90_us;
+  /**
+   * Microseconds that an operation took, from its start to its callback, at most, in 99 of 100 cases: right within 3.2 %.
+   */
+  uint64_t op_p99_us;
+  /**
+   * Microseconds that an operation took, from its start to its callback, at most, in 999 of 1000 cases: right within 3.2 %.
+   */
+  uint64_t op_p999_us;
+  /** The most. */
+  uint64_t op_max_us;
+  /**
+   * Microseconds that an attempt took that brought all that was missing, at most, in half cases: right within 3.2 %.
+   */
+  uint64_t request_p50_us;
+  /**
+   * Microseconds that an attempt took that brought all that was missing, at most, in 9 of 10 cases: right within 3.2 %.
+   */
+  uint64_t request_p90_us;
+  /**
+   * Microseconds that an attempt took that brought all that was missing, at most, in 99 of 100 cases: right within 3.2 %.
+   */
+  uint64_t request_p99_us;
+  /**
+   * Microseconds that an attempt took that brought all that was missing, at most, in 999 of 1000 cases: right within 3.2 %.
+   */
+  uint64_t request_p999_us;
+  /** The most. */
+  uint64_t request_max_us;
+  /**
+   * Microseconds that an attempt waited for the first byte of its answer, at most, in half cases: right within 3.2 %.
+   */
+  uint64_t first_byte_p50_us;
+  /**
+   * Microseconds that an attempt waited for the first byte of its answer, at most, in 9 of 10 cases: right within 3.2 %.
+   */
+  uint64_t first_byte_p90_us;
+  /**
+   * Microseconds that an attempt waited for the first byte of its answer, at most, in 99 of 100 cases: right within 3.2 %.
+   */
+  uint64_t first_byte_p99_us;
+  /**
+   * Microseconds that an attempt waited for the first byte of its answer, at most, in 999 of 1000 cases: right within 3.2 %.
+   */
+  uint64_t first_byte_p999_us;
+  /** The most. */
+  uint64_t first_byte_max_us;
+} raskio_stats;
+
+/**
+ * Reads the numbers of a client. Any thread, callbacks included; never blocks.
+ *
+ * stats_out: struct_size is read, at most so many bytes are written.
+ *
+ * INVALID_ARGUMENT: a NULL, or a struct_size that cannot be one. FORKED.
+ */
+RASKIO_EXPORT raskio_status raskio_client_stats(const raskio_client *client, raskio_stats *stats_out) RASKIO_NOEXCEPT;
+
+/**
+ * Reads the sums over all clients of the process, those that are gone included; a forked child begins with nothing. Of what
+ * is there now, only what the living clients have. Any thread, callbacks included; never blocks for long.
+ *
+ * stats_out: as for raskio_client_stats.
+ *
+ * INVALID_ARGUMENT: as for raskio_client_stats.
+ */
+RASKIO_EXPORT raskio_status raskio_process_stats(raskio_stats *stats_out) RASKIO_NOEXCEPT;
+
+/**
+ * Writes the numbers as text, as snprintf does: at most room bytes, the NUL that ends them included. Returns the length of
+ * the whole text without the NUL, so that text of at least room bytes was cut off; 0 on failure: an unknown format, a client of a
+ * parent process. Any thread, callbacks included; never blocks for long.
+ *
+ * client: whose numbers; NULL: the sums of the process, as raskio_process_stats.
+ * format: RASKIO_STATS_*.
+ * text: may be NULL if room is 0.
+ */
+RASKIO_EXPORT size_t raskio_stats_text(
+    const raskio_client *client, uint32_t format, char *text, size_t room) RASKIO_NOEXCEPT;
+
+/**
+ * The last fault inside RaskIO that was contained (a reactor that had to be replaced, a libcurl handle that had to be given
+ * up), written as by raskio_stats_text. Returns 0 if there was none in this process.
+ *
+ * text: may be NULL if room is 0.
+ */
+RASKIO_EXPORT size_t raskio_last_fault(char *text, size_t room) RASKIO_NOEXCEPT;
+
 /* ---- Log ---------------------------------------------------------------------------------------------------------- *
  *
  * RaskIO is silent unless it is asked: by a hook, or without one by the environment (RUST_LOG,
@@ -1054,6 +1179,9 @@ typedef struct raskio_api {
   raskio_error *(*error_clone)(const raskio_error *error);
   void (*error_free)(raskio_error *error);
   raskio_status (*set_log_hook)(raskio_log_fn hook, void *user_data, uint32_t max_level);
+  raskio_status (*process_stats)(raskio_stats *stats_out);
+  size_t (*stats_text)(const raskio_client *client, uint32_t format, char *text, size_t room);
+  size_t (*last_fault)(char *text, size_t room);
 } raskio_api;
 
 /** The type of raskio_get_api, for the result of dlsym. */

@@ -8,7 +8,7 @@ use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::{self, Completion, OpOwner, Operation};
 use crate::staging::{self, Staging, Target};
-use crate::stats::{self, Snapshot, Stats};
+use crate::stats::{self, Latencies, Snapshot, Stats};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::mem::Buffer;
 use crate::sys::per_process::PerProcess;
@@ -72,7 +72,7 @@ impl Client {
         process::watch_forks()?;
         crate::log::init(config.verbose);
         curl::global_init()?;
-        let stats = Arc::<Stats>::default();
+        let stats = Stats::of_client();
         let callbacks = Arc::new(Callbacks::start(config.callback_threads)?);
         let transport = start_transport(&config, stats.clone()).inspect_err(|_| callbacks.stop())?;
         let env = hooks.env.unwrap_or_else(|| Arc::new(|name: &str| std::env::var_os(name)));
@@ -234,6 +234,11 @@ impl Client {
     pub fn stats(&self) -> Snapshot {
         self.stats.snapshot()
     }
+
+    /// How long things took until now.
+    pub fn latencies(&self) -> Latencies {
+        self.stats.latencies()
+    }
 }
 
 /// The last callback runs on a RaskIO thread like every other.
@@ -272,7 +277,8 @@ impl OpOwner for Client {
         self.callbacks.run(Box::new(move || if exit::is_exiting() { std::mem::forget(job) } else { job() }));
     }
 
-    fn op_starts_completion(&self, cancelled: bool) {
+    fn op_starts_completion(&self, cancelled: bool, took: Duration) {
+        self.stats.op_latency.add(took);
         if cancelled {
             stats::add(&self.stats.ops_cancelled, 1);
         }

@@ -30,8 +30,8 @@ pub trait OpOwner: Send + Sync {
     fn cancel_requested(&self, op: &Operation);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
-    /// The completion is about to be called; `cancelled`: with CANCELLED.
-    fn op_starts_completion(&self, cancelled: bool);
+    /// The completion is about to be called; `cancelled`: with CANCELLED; `took`: since the operation was made.
+    fn op_starts_completion(&self, cancelled: bool, took: Duration);
     /// The completion has returned.
     fn op_finished(&self);
 }
@@ -186,7 +186,8 @@ impl Operation {
             offset: self.offset.load(Ordering::Relaxed),
         };
         if let Some(owner) = &owner {
-            owner.op_starts_completion(error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled));
+            let cancelled = error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
+            owner.op_starts_completion(cancelled, self.started.elapsed());
         }
         if let Some(completion) = completion {
             call_host(|| completion(&result));

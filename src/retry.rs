@@ -1,5 +1,6 @@
 //! Whether and when a request is tried again. Pure: clock and chance are arguments.
 
+use crate::error::ErrorKind;
 use std::time::{Duration, SystemTime};
 
 /// The first wait; doubled for each further failure. KvikIO's, from its thread-pool backend.
@@ -32,6 +33,37 @@ pub struct History {
     pub in_a_row: u32,
     /// Attempts that failed after some bytes.
     pub resumes: u32,
+    /// Why the last one failed.
+    pub cause: Cause,
+}
+
+/// Why an attempt failed that may be repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// The server's status.
+    Status,
+    /// It took too long.
+    Timeout,
+    /// The network, TLS, or the name look-up.
+    Connection,
+    /// The body ended too early.
+    ShortBody,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl Cause {
+    /// Of this kind of error.
+    pub fn of(kind: ErrorKind) -> Cause {
+        match kind {
+            ErrorKind::Unavailable => Cause::Status,
+            ErrorKind::TimedOut => Cause::Timeout,
+            ErrorKind::Connection | ErrorKind::Tls => Cause::Connection,
+            ErrorKind::Range => Cause::ShortBody,
+            _ => Cause::Other,
+        }
+    }
 }
 
 impl RetryPolicy {

@@ -49,7 +49,7 @@ int main(void) {
   AT(raskio_bearer, token, 16);
   AT(raskio_bearer, expires_unix_s, 24);
 
-  SIZE(raskio_stats, 184);
+  SIZE(raskio_stats, 400);
   AT(raskio_stats, struct_size, 0);
   AT(raskio_stats, ops_started, 8);
   AT(raskio_stats, ops_finished, 16);
@@ -73,6 +73,33 @@ int main(void) {
   AT(raskio_stats, reactors_replaced, 160);
   AT(raskio_stats, handles_leaked, 168);
   AT(raskio_stats, requests_hedged, 176);
+  AT(raskio_stats, retries_after_status, 184);
+  AT(raskio_stats, retries_after_timeout, 192);
+  AT(raskio_stats, retries_after_connection, 200);
+  AT(raskio_stats, retries_after_short_body, 208);
+  AT(raskio_stats, retries_after_other, 216);
+  AT(raskio_stats, permit_waits, 224);
+  AT(raskio_stats, request_limit, 232);
+  AT(raskio_stats, name_lookup_us, 240);
+  AT(raskio_stats, connect_us, 248);
+  AT(raskio_stats, tls_us, 256);
+  AT(raskio_stats, wait_us, 264);
+  AT(raskio_stats, body_us, 272);
+  AT(raskio_stats, op_p50_us, 280);
+  AT(raskio_stats, op_p90_us, 288);
+  AT(raskio_stats, op_p99_us, 296);
+  AT(raskio_stats, op_p999_us, 304);
+  AT(raskio_stats, op_max_us, 312);
+  AT(raskio_stats, request_p50_us, 320);
+  AT(raskio_stats, request_p90_us, 328);
+  AT(raskio_stats, request_p99_us, 336);
+  AT(raskio_stats, request_p999_us, 344);
+  AT(raskio_stats, request_max_us, 352);
+  AT(raskio_stats, first_byte_p50_us, 360);
+  AT(raskio_stats, first_byte_p90_us, 368);
+  AT(raskio_stats, first_byte_p99_us, 376);
+  AT(raskio_stats, first_byte_p999_us, 384);
+  AT(raskio_stats, first_byte_max_us, 392);
 
   SIZE(raskio_read_options, 40);
   AT(raskio_read_options, struct_size, 0);
@@ -153,7 +180,7 @@ int main(void) {
   AT(raskio_log_record, message, 32);
   AT(raskio_log_record, message_size, 40);
 
-  SIZE(raskio_api, 288);
+  SIZE(raskio_api, 312);
   AT(raskio_api, struct_size, 0);
   AT(raskio_api, abi_major, 8);
   AT(raskio_api, abi_minor, 12);
@@ -191,5 +218,8 @@ int main(void) {
   AT(raskio_api, error_clone, 264);
   AT(raskio_api, error_free, 272);
   AT(raskio_api, set_log_hook, 280);
+  AT(raskio_api, process_stats, 288);
+  AT(raskio_api, stats_text, 296);
+  AT(raskio_api, last_fault, 304);
   return CHECK_DONE();
 }

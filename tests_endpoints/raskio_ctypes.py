@@ -53,6 +53,7 @@ for name, result, arguments in [
     ("raskio_error_http_status", c_int32, [c_void_p]),
     ("raskio_error_free", None, [c_void_p]),
     ("raskio_set_log_hook", c_int32, [c_void_p, c_void_p, c_uint32]),
+    ("raskio_stats_text", c_size_t, [c_void_p, c_uint32, c_void_p, c_size_t]),
 ]:  # fmt: skip
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
@@ -92,6 +93,12 @@ class Client:
 
     def open(self, url, **options):
         return Object(self, url, options)
+
+    def stats_text(self, form):
+        room = lib.raskio_stats_text(self.handle, form, None, 0) + 1000
+        text = ctypes.create_string_buffer(room)
+        assert lib.raskio_stats_text(self.handle, form, text, room) < room
+        return text.value.decode()
 
 
 class Object:

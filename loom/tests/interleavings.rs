@@ -133,7 +133,7 @@ impl OpOwner for Owner {
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
         job();
     }
-    fn op_starts_completion(&self, _: bool) {
+    fn op_starts_completion(&self, _: bool, _: std::time::Duration) {
         self.completed.fetch_add(1, SeqCst);
     }
     fn op_finished(&self) {

@@ -7,13 +7,12 @@ use super::error::raskio_error;
 use super::options::{self, Versioned};
 use super::secrets::{raskio_bearer_fn, raskio_credentials_fn};
 use super::status::raskio_status;
-use super::{bare_status, handle, null, secrets, status, unsupported, value};
+use super::{handle, null, secrets, status, unsupported, value};
 use crate::client::{Client, Hooks};
 use crate::config::{Backend, Concurrency, Config, Dispatch, Overrides};
 use crate::endpoint::site::Host;
 use crate::error::{Error, Result};
 use crate::op::call_host;
-use crate::stats::Snapshot;
 use crate::sys::cuda::PinnedPool;
 use std::ffi::c_void;
 use std::time::Duration;
@@ -130,66 +129,6 @@ unsafe impl Versioned for raskio_client_options {
     const VERSION_1: usize = 152;
 }
 
-/// Counters of one client since it was made. Each is exact; together they are a moment's blur while work is going on.
-/// struct_size is an input: at most so many bytes are written, and counters that an older library does not have are
-/// 0.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct raskio_stats {
-    /// sizeof(raskio_stats), set by the caller.
-    pub struct_size: usize,
-    /// Operations accepted.
-    pub ops_started: u64,
-    /// Operations whose callback has begun.
-    pub ops_finished: u64,
-    /// Of these, the ones that ended as CANCELLED.
-    pub ops_cancelled: u64,
-    /// Requests handed to a transport.
-    pub requests_started: u64,
-    /// Requests that ended, well or not.
-    pub requests_finished: u64,
-    /// Attempts after the first.
-    pub requests_retried: u64,
-    /// Requests that ended with an error.
-    pub requests_failed: u64,
-    /// Requests that are being worked on now.
-    pub requests_in_flight: u64,
-    /// Requests that wait now: for their turn, or for their next attempt.
-    pub requests_queued: u64,
-    /// Body bytes received, those of failed attempts included.
-    pub bytes_received: u64,
-    /// Bytes copied to device memory.
-    pub bytes_staged: u64,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Attempts that found an open connection.
-    pub connections_reused: u64,
-    /// Pinned buffers that exist now.
-    pub bounce_buffers_total: u64,
-    /// Pinned buffers in use now.
-    pub bounce_buffers_in_use: u64,
-    /// Times a request waited for a pinned buffer.
-    pub bounce_buffer_waits: u64,
-    /// Bytes pinned now.
-    pub pinned_bytes: u64,
-    /// CUDA events that are free now.
-    pub events_free: u64,
-    /// CUDA events that exist now.
-    pub events_total: u64,
-    /// Reactors that failed and were replaced.
-    pub reactors_replaced: u64,
-    /// libcurl handles that could not be taken back and were given up.
-    pub handles_leaked: u64,
-    /// Requests that were sent because another was late (RASKIO_HEDGING_ON). They count as requests too.
-    pub requests_hedged: u64,
-}
-
-// SAFETY: repr(C), struct_size first, integers of 8 bytes each, so no padding.
-unsafe impl Versioned for raskio_stats {
-    const NAME: &'static str = "raskio_stats";
-    const VERSION_1: usize = 176;
-}
-
 /// Makes a client and starts its threads. Does no network I/O. Any thread, callbacks included.
 ///
 /// options: NULL for the environment's settings and the defaults.
@@ -296,25 +235,6 @@ pub unsafe extern "C" fn raskio_client_trim(client: *mut raskio_client) {
     });
 }
 
-/// Reads the counters. Any thread, callbacks included; never blocks.
-///
-/// stats_out: struct_size is read, at most so many bytes are written.
-///
-/// INVALID_ARGUMENT: a NULL, or a struct_size that cannot be one. FORKED.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn raskio_client_stats(
-    client: *const raskio_client,
-    stats_out: *mut raskio_stats,
-) -> raskio_status {
-    bare_status(|| {
-        // SAFETY: the C contract: NULL or valid, and stats_out holds struct_size bytes.
-        unsafe {
-            let client = handle::get(client, "client")?;
-            options::write(stats_out, "stats_out", &client.stats().into())
-        }
-    })
-}
-
 /// A time limit as C gives it.
 pub(super) fn timeout(milliseconds: u32) -> Option<Duration> {
     (milliseconds != RASKIO_UNLIMITED).then(|| Duration::from_millis(milliseconds.into()))
@@ -418,34 +338,4 @@ fn on_shut_down(options: raskio_client_options) -> Option<Box<dyn FnOnce() + Sen
     }
     let last = Last(options.on_shut_down?, options.user_data);
     Some(Box::new(move || last.call()))
-}
-
-impl From<Snapshot> for raskio_stats {
-    fn from(now: Snapshot) -> raskio_stats {
-        raskio_stats {
-            struct_size: size_of::<raskio_stats>(),
-            ops_started: now.ops_started,
-            ops_finished: now.ops_finished,
-            ops_cancelled: now.ops_cancelled,
-            requests_started: now.requests_started,
-            requests_finished: now.requests_finished,
-            requests_retried: now.requests_retried,
-            requests_failed: now.requests_failed,
-            requests_in_flight: now.requests_in_flight,
-            requests_queued: now.requests_queued,
-            bytes_received: now.bytes_received,
-            bytes_staged: now.bytes_staged,
-            connections_opened: now.connections_opened,
-            connections_reused: now.connections_reused,
-            bounce_buffers_total: now.bounce_buffers_total,
-            bounce_buffers_in_use: now.bounce_buffers_in_use,
-            bounce_buffer_waits: now.bounce_buffer_waits,
-            pinned_bytes: now.pinned_bytes,
-            events_free: now.events_free,
-            events_total: now.events_total,
-            reactors_replaced: now.reactors_replaced,
-            handles_leaked: now.handles_leaked,
-            requests_hedged: now.requests_hedged,
-        }
-    }
 }

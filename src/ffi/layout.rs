@@ -2,12 +2,13 @@
 //!
 //! New fields go to the tail and add lines; an existing line never changes. `tests_c/layout.c` says the same in C.
 
-use super::client::{raskio_client_options, raskio_stats};
+use super::client::raskio_client_options;
 use super::log::raskio_log_record;
 use super::object::{raskio_object_info, raskio_object_options};
 use super::op::{raskio_item_result, raskio_read_options, raskio_result};
 use super::read::{raskio_batch_options, raskio_read_spec};
 use super::secrets::{raskio_bearer, raskio_credentials};
+use super::stats::raskio_stats;
 use super::table::raskio_api;
 use std::mem::offset_of;
 
@@ -67,7 +68,7 @@ layout! {
         hedging @ 148,
         bearer @ 152,
     }
-    raskio_stats: 184 {
+    raskio_stats: 400 {
         struct_size @ 0,
         ops_started @ 8,
         ops_finished @ 16,
@@ -91,6 +92,33 @@ layout! {
         reactors_replaced @ 160,
         handles_leaked @ 168,
         requests_hedged @ 176,
+        retries_after_status @ 184,
+        retries_after_timeout @ 192,
+        retries_after_connection @ 200,
+        retries_after_short_body @ 208,
+        retries_after_other @ 216,
+        permit_waits @ 224,
+        request_limit @ 232,
+        name_lookup_us @ 240,
+        connect_us @ 248,
+        tls_us @ 256,
+        wait_us @ 264,
+        body_us @ 272,
+        op_p50_us @ 280,
+        op_p90_us @ 288,
+        op_p99_us @ 296,
+        op_p999_us @ 304,
+        op_max_us @ 312,
+        request_p50_us @ 320,
+        request_p90_us @ 328,
+        request_p99_us @ 336,
+        request_p999_us @ 344,
+        request_max_us @ 352,
+        first_byte_p50_us @ 360,
+        first_byte_p90_us @ 368,
+        first_byte_p99_us @ 376,
+        first_byte_p999_us @ 384,
+        first_byte_max_us @ 392,
     }
     raskio_read_options: 40 {
         struct_size @ 0,
@@ -171,7 +199,7 @@ layout! {
         message @ 32,
         message_size @ 40,
     }
-    raskio_api: 288 {
+    raskio_api: 312 {
         struct_size @ 0,
         abi_major @ 8,
         abi_minor @ 12,
@@ -209,5 +237,8 @@ layout! {
         error_clone @ 264,
         error_free @ 272,
         set_log_hook @ 280,
+        process_stats @ 288,
+        stats_text @ 296,
+        last_fault @ 304,
     }
 }

@@ -17,6 +17,7 @@ pub mod op;
 mod options;
 pub mod read;
 pub mod secrets;
+pub mod stats;
 pub mod status;
 pub mod table;
 pub mod version;

@@ -10,15 +10,16 @@
 //! if (api && RASKIO_API_HAS(api, read)) { api->read(...); }
 //! ```
 
-use super::client::{raskio_client, raskio_client_options, raskio_stats};
+use super::client::{raskio_client, raskio_client_options};
 use super::error::raskio_error;
 use super::log::raskio_log_fn;
 use super::object::{raskio_object, raskio_object_info, raskio_object_options};
 use super::op::{raskio_done_fn, raskio_op, raskio_read_options};
 use super::read::{raskio_batch_options, raskio_read_spec};
+use super::stats::raskio_stats;
 use super::status::raskio_status;
 use super::version::{RASKIO_ABI_MAJOR, RASKIO_ABI_MINOR};
-use super::{client, error, log, object, op, read, status, version};
+use super::{client, error, log, object, op, read, stats, status, version};
 use std::ffi::{c_char, c_void};
 
 /// Every function of this header, in the order in which they were added: the same pointers as the direct symbols.
@@ -134,6 +135,10 @@ pub struct raskio_api {
     pub error_free: unsafe extern "C" fn(error: *mut raskio_error),
     pub set_log_hook:
         unsafe extern "C" fn(hook: raskio_log_fn, user_data: *mut c_void, max_level: u32) -> raskio_status,
+    pub process_stats: unsafe extern "C" fn(stats_out: *mut raskio_stats) -> raskio_status,
+    pub stats_text:
+        unsafe extern "C" fn(client: *const raskio_client, format: u32, text: *mut c_char, room: usize) -> usize,
+    pub last_fault: unsafe extern "C" fn(text: *mut c_char, room: usize) -> usize,
 }
 
 /// The type of raskio_get_api, for the result of dlsym.
@@ -151,7 +156,7 @@ static API: raskio_api = raskio_api {
     client_release: client::raskio_client_release,
     client_shut_down: client::raskio_client_shut_down,
     client_trim: client::raskio_client_trim,
-    client_stats: client::raskio_client_stats,
+    client_stats: stats::raskio_client_stats,
     endpoint_infer: object::raskio_endpoint_infer,
     object_open: object::raskio_object_open,
     object_acquire: object::raskio_object_acquire,
@@ -177,6 +182,9 @@ static API: raskio_api = raskio_api {
     error_clone: error::raskio_error_clone,
     error_free: error::raskio_error_free,
     set_log_hook: log::raskio_set_log_hook,
+    process_stats: stats::raskio_process_stats,
+    stats_text: stats::raskio_stats_text,
+    last_fault: stats::raskio_last_fault,
 };
 
 /// The table for a major version of the ABI; NULL if this library does not have that one. Static: never free it, and

@@ -8,7 +8,7 @@ pub mod gate;
 pub mod hedge;
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use adaptive::Adaptive;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,6 +47,8 @@ pub struct RequestLimiter {
     budget: u32,
     /// Adaptive: when to look, in nanoseconds since `start`. Read on every pass of a reactor.
     next_look: AtomicU64,
+    /// [`RequestLimiter::limit`], to be read without the lock.
+    limit_now: AtomicU32,
     start: Instant,
     state: Mutex<State>,
 }
@@ -75,7 +77,8 @@ impl RequestLimiter {
         let members = members.into_iter().map(|wake| Member { wake, granted: 0, waiting: false }).collect();
         let next_look = AtomicU64::new(if adaptive.is_some() { 0 } else { u64::MAX });
         let state = Mutex::new(State { limit, given: 0, members, line: VecDeque::new(), adaptive });
-        Arc::new(RequestLimiter { budget, next_look, start: Instant::now(), state })
+        let limit_now = AtomicU32::new(limit);
+        Arc::new(RequestLimiter { budget, next_look, limit_now, start: Instant::now(), state })
     }
 
     /// All permits there may ever be.
@@ -86,6 +89,11 @@ impl RequestLimiter {
     /// Permits that there may be now.
     pub fn limit(&self) -> u32 {
         self.state.lock().limit
+    }
+
+    /// The same a moment ago, without a lock.
+    pub fn limit_now(&self) -> u32 {
+        self.limit_now.load(Ordering::Relaxed)
     }
 
     /// A permit now; or `None`, and `member` is in line: it is woken when one has been set aside for it.
@@ -135,6 +143,7 @@ impl RequestLimiter {
                 log::trace!(target: "raskio", "at most {} requests in flight, before {}", adaptive.limit(), state.limit);
             }
             state.limit = adaptive.limit();
+            self.limit_now.store(state.limit, Ordering::Relaxed);
             let next = adaptive.next().saturating_duration_since(self.start).as_nanos();
             self.next_look.store(u64::try_from(next).unwrap_or(u64::MAX - 1), Ordering::Relaxed);
             while state.given < state.limit {

@@ -54,10 +54,27 @@ pub struct Finished {
     pub os_code: i32,
     /// Connections this transfer opened; 0: it used an open one.
     pub connections: u64,
-    /// From the last attempt to connect, or from its name being known, until the connection was there; 0: none was opened.
-    pub connecting: Duration,
+    /// Where the time went.
+    pub times: Times,
     /// A callback panicked.
     pub panicked: bool,
+}
+
+/// Where the time of a transfer went, by libcurl's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// The name look-up.
+    pub name_lookup: Duration,
+    /// From then until the connection was there; 0: none was opened.
+    pub connect: Duration,
+    /// The TLS handshake.
+    pub tls: Duration,
+    /// From the request's being sent to the first byte of the answer.
+    pub wait: Duration,
+    /// From the first byte to the last.
+    pub body: Duration,
+    /// From the start to the first byte; 0: none came.
+    pub first_byte: Duration,
 }
 
 /// Header lines to send, in libcurl's form.
@@ -236,13 +253,31 @@ impl<H: Handler> Easy<H> {
             }
         }
         hooks.error_text[0] = 0;
-        let connecting = if connections == 0 {
-            Duration::ZERO
-        } else {
-            self.seconds(curl_sys::CURLINFO_CONNECT_TIME)
-                .saturating_sub(self.seconds(curl_sys::CURLINFO_NAMELOOKUP_TIME))
-        };
-        Finished { code, message, os_code, connections, connecting, panicked: std::mem::take(&mut hooks.panicked) }
+        let times = self.times(connections > 0);
+        Finished { code, message, os_code, connections, times, panicked: std::mem::take(&mut hooks.panicked) }
+    }
+
+    fn times(&self, connected: bool) -> Times {
+        let [first_byte, sent, all] =
+            [curl_sys::CURLINFO_STARTTRANSFER_TIME, curl_sys::CURLINFO_PRETRANSFER_TIME, curl_sys::CURLINFO_TOTAL_TIME]
+                .map(|what| self.seconds(what));
+        let mut times = Times { first_byte, ..Times::default() };
+        if !first_byte.is_zero() {
+            (times.wait, times.body) = (first_byte.saturating_sub(sent), all.saturating_sub(first_byte));
+        }
+        // Without a new connection there is nothing to ask for.
+        if connected {
+            let [looked_up, connected, secured] = [
+                curl_sys::CURLINFO_NAMELOOKUP_TIME,
+                curl_sys::CURLINFO_CONNECT_TIME,
+                curl_sys::CURLINFO_APPCONNECT_TIME,
+            ]
+            .map(|what| self.seconds(what));
+            times.name_lookup = looked_up;
+            times.connect = connected.saturating_sub(looked_up);
+            times.tls = secured.saturating_sub(connected);
+        }
+        times
     }
 
     /// Whether the running transfer's name is looked up, all of its addresses, or needed no look-up.

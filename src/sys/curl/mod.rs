@@ -13,7 +13,7 @@ mod url;
 pub use access::{Access, ClientCertificate, Trust};
 pub use ask::{Answer, Question, Unanswered, ask};
 pub(crate) use easy::c_string;
-pub use easy::{Easy, Finished, Handler, Headers, Settings};
+pub use easy::{Easy, Finished, Handler, Headers, Settings, Times};
 pub use multi::{Done, Multi};
 pub use share::Share;
 pub use sockets::OriginId;

@@ -7,6 +7,7 @@ use super::{Awaits, Local};
 use crate::credentials::authority;
 use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
+use crate::retry::{Cause, History};
 use crate::staging::{Room, Told};
 use crate::stats;
 use crate::sys::curl::{Easy, OriginId};
@@ -79,6 +80,9 @@ impl Local {
             if let Some(limiter) = &self.engine.limiter {
                 permit = limiter.acquire(self.index);
                 if permit.is_none() {
+                    if !self.in_line {
+                        stats::add(&self.engine.stats.permit_waits, 1);
+                    }
                     self.in_line = true;
                     self.queue.push_front(transfer);
                     return Ok(());
@@ -186,7 +190,8 @@ impl Local {
 
     pub(super) fn start(&mut self, transfer: Transfer, course: Course) -> Result<()> {
         // The second hop of a second attempt is not a third one.
-        let retry = transfer.moved_to.is_none() && transfer.history.failures + transfer.history.resumes > 0;
+        let History { failures, resumes, cause, .. } = transfer.history;
+        let retry = (transfer.moved_to.is_none() && failures + resumes > 0).then_some(cause);
         let (looks_up, origin) = (course.lookup.is_some(), course.target.origin.id);
         let easy = match self.idle.pop() {
             Some(easy) => Ok(easy),
@@ -219,8 +224,17 @@ impl Local {
                 if looks_up {
                     self.lookups.push(token);
                 }
-                if retry {
-                    stats::add(&engine.stats.requests_retried, 1);
+                if let Some(cause) = retry {
+                    let stats = &engine.stats;
+                    stats::add(&stats.requests_retried, 1);
+                    let of_cause = match cause {
+                        Cause::Status => &stats.retries_after_status,
+                        Cause::Timeout => &stats.retries_after_timeout,
+                        Cause::Connection => &stats.retries_after_connection,
+                        Cause::ShortBody => &stats.retries_after_short_body,
+                        Cause::Other => &stats.retries_after_other,
+                    };
+                    stats::add(of_cause, 1);
                 }
                 self.watch(token);
             }

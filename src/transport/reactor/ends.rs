@@ -120,6 +120,7 @@ impl Local {
     pub(super) fn recover(&mut self, error: &Error) {
         log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
         stats::add(&self.engine.stats.reactors_replaced, 1);
+        stats::process::fault(&format!("reactor {}: {}", self.index, error.message()));
         self.lookups.clear();
         self.forget_seconds();
         if let Some(mut multi) = self.multi.take() {

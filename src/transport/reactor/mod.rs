@@ -14,7 +14,7 @@ use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats;
-use crate::sys::curl::{Easy, Finished, Multi};
+use crate::sys::curl::{Easy, Finished, Multi, Times};
 use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
 use attempt::{Attempt, Slot, Verdict};
@@ -93,6 +93,8 @@ struct Local {
     seconds: Seconds,
     /// Attempts made so far.
     attempts: u64,
+    /// What the limiter's limit was when it was last written into the statistics.
+    limit: u64,
     /// The engine, as look-ups report to it.
     tell: Arc<dyn Tell>,
     /// The engine, as secrets report to it.
@@ -132,6 +134,7 @@ impl Local {
             sinks_had_theirs: false,
             seconds: Seconds::default(),
             attempts: 0,
+            limit: 0,
         }
     }
 
@@ -166,6 +169,11 @@ impl Local {
             // After admission: as many are in flight now as may be, if there are so many.
             if let Some(limiter) = &self.engine.limiter {
                 limiter.look(Instant::now(), || self.engine.received());
+                let limit = u64::from(limiter.limit_now());
+                if limit != self.limit {
+                    self.limit = limit;
+                    self.engine.stats.request_limit.store(limit, Ordering::Relaxed);
+                }
             }
             let finished = self.drive()? + self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
@@ -288,13 +296,36 @@ impl Local {
         if finished.connections == 0 && attempt.answered() {
             stats::add(&self.engine.stats.connections_reused, 1);
         }
-        if finished.connecting >= SYN_REPEATED {
+        if finished.times.connect >= SYN_REPEATED {
             self.engine.gate.overrun(attempt.origin());
         }
-        stats::add(&self.engine.stats.bytes_received, attempt.received());
+        self.count(&finished.times, &attempt);
         let outcome = self.first_is_over(&attempt);
         self.conclude(attempt.judge(&finished, &self.engine.policy, fastrand::f64()));
         outcome
+    }
+
+    /// Where the time of an attempt went.
+    fn count(&self, times: &Times, attempt: &Attempt) {
+        let stats = &self.engine.stats;
+        stats::add(&stats.bytes_received, attempt.received());
+        for (counter, time) in [
+            (&stats.name_lookup_us, times.name_lookup),
+            (&stats.connect_us, times.connect),
+            (&stats.tls_us, times.tls),
+            (&stats.wait_us, times.wait),
+            (&stats.body_us, times.body),
+        ] {
+            if !time.is_zero() {
+                stats::add(counter, u64::try_from(time.as_micros()).unwrap_or_default());
+            }
+        }
+        if !times.first_byte.is_zero() {
+            stats.first_byte_latency.add(times.first_byte);
+        }
+        if attempt.succeeded() {
+            stats.request_latency.add(attempt.started().elapsed());
+        }
     }
 
     /// Takes a transfer out of the multi handle, with what became of it.
@@ -313,6 +344,7 @@ impl Local {
         let Some(mut easy) = easy else {
             // libcurl still refers to the handle: it is leaked, and its transfer starts over on the next reactor.
             stats::add(&self.engine.stats.handles_leaked, 1);
+            stats::process::fault(&format!("reactor {}: a libcurl handle was given up", self.index));
             let error = error.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a handle was lost"));
             if let Some(attempt) = taken {
                 self.retry_later(attempt.into_transfer(), error.clone(), false);

@@ -124,7 +124,7 @@ mod tests {
         fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
             job();
         }
-        fn op_starts_completion(&self, _: bool) {}
+        fn op_starts_completion(&self, _: bool, _: Duration) {}
         fn op_finished(&self) {}
     }
 

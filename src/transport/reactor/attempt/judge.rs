@@ -3,7 +3,7 @@
 use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Verdict};
 use crate::endpoint::{Refusal, Stat, http, redact, webhdfs};
 use crate::error::{Error, ErrorKind};
-use crate::retry::{self, History, RetryPolicy};
+use crate::retry::{self, Cause, History, RetryPolicy};
 use crate::sys::curl::Finished;
 use crate::transport::{Job, Transfer};
 use std::time::{Duration, SystemTime};
@@ -270,6 +270,7 @@ pub fn retry_later(
     let attempt = transfer.history.failures + transfer.history.resumes + 1;
     match policy.next(&mut transfer.history, progress, retry_after, chance) {
         Some(wait) => {
+            transfer.history.cause = if error.http_status() >= 300 { Cause::Status } else { Cause::of(error.kind()) };
             log::warn!(
                 target: "raskio",
                 "{}: {}; attempt {attempt} failed, the next in {} ms (after {} of {} without progress)",
