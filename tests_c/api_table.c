@@ -52,6 +52,9 @@ int main(void) {
   SAME(error_clone);
   SAME(error_free);
   SAME(set_log_hook);
+  SAME(process_stats);
+  SAME(stats_text);
+  SAME(last_fault);
   CHECK_EQ(sizeof *api, 16 + 8 * members);
 
   older = *api;
