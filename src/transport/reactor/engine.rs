@@ -484,13 +484,14 @@ impl Threads for Engine {
 mod tests {
     use super::*;
 
+    impl Weigh for char {
+        fn weight(&self) -> u64 {
+            1
+        }
+    }
+
     #[test]
     fn a_thread_that_found_work_by_itself_is_not_woken_in_place_of_an_idle_one() {
-        impl Weigh for char {
-            fn weight(&self) -> u64 {
-                1
-            }
-        }
         let board = Board::default();
         assert!([0, 1, 2].map(|member| board.take(member)) == [None; 3]);
         assert_eq!(board.push(vec!['a'], false), Ok(vec![2]));
