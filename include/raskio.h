@@ -430,8 +430,7 @@ RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
 #define RASKIO_MEMORY_HOST 1u /**< Host memory. */
 #define RASKIO_MEMORY_CUDA 2u /**< Memory that the CUDA driver knows, pinned host memory included. */
 
-/** Flag: the last `size` bytes of the object; offset must be 0. Not in this version. */
-#define RASKIO_READ_FROM_END  1u
+#define RASKIO_READ_FROM_END  1u /**< Flag: the last `size` bytes of the object; offset must be 0. See "Reads". */
 #define RASKIO_READ_ON_STREAM 2u /**< Flag: copies are ordered on `stream` (NULL: the legacy stream). */
 
 /** How one operation runs. NULL: all defaults. Copied before the call returns. */
@@ -467,12 +466,14 @@ typedef struct raskio_read_options {
 typedef struct raskio_item_result {
   /** RASKIO_OK: every byte of the item is in its place. */
   raskio_status status;
-  /** Requests sent for it, retries included. */
+  /** Requests sent for it, retries included. One that several items share counts for each of them. */
   uint32_t attempts;
   /** Bytes now in the item's buffer. */
   uint64_t bytes;
   /** Borrowed for the callback, NULL on success; raskio_error_clone to keep. */
   const raskio_error *error;
+  /** Offset of the first byte in the object. */
+  uint64_t offset;
 } raskio_item_result;
 
 /** How an operation ended. Valid during the callback only. */
@@ -484,11 +485,11 @@ typedef struct raskio_result {
   /** Requests sent, retries included. */
   uint32_t attempts;
   /**
-   * Bytes now in the caller's buffers: on success what was asked for. On failure the buffer's contents are
-   * unspecified.
+   * Bytes now in the caller's buffers: on success what was asked for, or less of an object that is smaller
+   * (RASKIO_READ_FROM_END). On failure the buffer's contents are unspecified. Of a batch: those of all items together.
    */
   uint64_t bytes;
-  /** Offset of the first byte in the object. */
+  /** Offset of the first byte in the object. Of a batch: 0. */
   uint64_t offset;
   /** Borrowed for the callback, NULL on success; raskio_error_clone to keep. */
   const raskio_error *error;
@@ -745,45 +746,13 @@ RASKIO_EXPORT raskio_status raskio_object_drop_cache(raskio_object *object, rask
  *
  * A read delivers all of its bytes or fails. Bounds are checked at the call when the object's size is known, and
  * overflow always is; with an unknown size, a range that turns out to lie beyond the end ends with RANGE. A read of
- * 0 bytes sends nothing and completes like any other, through its callback. */
-
-/** Merge ranges of one object that are close to each other, by the library's own measure. */
-#define RASKIO_COALESCE_DEFAULT 0u
-#define RASKIO_COALESCE_NEVER   UINT64_MAX /**< One request for each range, even if ranges overlap. */
-
-/** One range of a batch. Arrays of it are passed with their stride, so that it can grow. */
-typedef struct raskio_read_spec {
-  /** Borrowed; the operation takes its own reference. */
-  raskio_object *object;
-  /** First byte in the object. */
-  uint64_t offset;
-  /** Where the bytes go. */
-  void *data;
-  /** Bytes. */
-  uint64_t size;
-  /** Handed to item_done. */
-  void *user_data;
-} raskio_read_spec;
-
-/**
- * Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
- * callback.
- */
-typedef void (*raskio_item_done_fn)(void *item_user_data, size_t index, const raskio_item_result *result);
-
-/** How a batch runs. NULL: all defaults. Copied before the call returns. */
-typedef struct raskio_batch_options {
-  /** sizeof(raskio_batch_options). */
-  size_t struct_size;
-  /** Merge ranges of one object that are at most so many bytes apart. RASKIO_COALESCE_*. */
-  uint64_t coalesce_gap;
-  /** But never into more than so many bytes. 0: the library's own measure. */
-  uint64_t coalesce_max;
-  /** For every item. May be NULL. */
-  const raskio_read_options *read;
-  /** May be NULL. */
-  raskio_item_done_fn item_done;
-} raskio_batch_options;
+ * 0 bytes sends nothing and completes like any other, through its callback.
+ *
+ * With RASKIO_READ_FROM_END a read delivers the last size bytes of the object, or all that it has if that is less, into the
+ * start of the buffer; the result says how many they are and where they lie. That is how a file's footer costs one round
+ * trip: an object's size that is not known is learned from the same reply. It is asked for first where the storage has no
+ * such request (WebHDFS) or the server does not answer it as one, and for more than task_size bytes, which then come by
+ * several requests. */
 
 /**
  * Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
@@ -812,7 +781,8 @@ RASKIO_EXPORT raskio_status raskio_read(
 /**
  * As raskio_read, and waits. Blocks, so not from a callback.
  *
- * bytes_out: may be NULL; receives the bytes read, which is size.
+ * bytes_out: may be NULL; receives the bytes read, which is size; with RASKIO_READ_FROM_END less, of an object that has
+ *   less. raskio_object_size knows then where they lie.
  * error_out: may be NULL; as for raskio_read.
  *
  * WOULD_DEADLOCK: called from inside a callback. Every status of raskio_read.
@@ -820,19 +790,6 @@ RASKIO_EXPORT raskio_status raskio_read(
 RASKIO_EXPORT raskio_status raskio_read_sync(
     raskio_object *object, uint64_t offset, void *data, uint64_t size, const raskio_read_options *options,
     uint64_t *bytes_out, raskio_error **error_out) RASKIO_NOEXCEPT;
-
-/**
- * Reads many ranges, of one object or of several, as one operation. Not in this version.
- *
- * specs: spec_count ranges, spec_size bytes apart (sizeof(raskio_read_spec)). Copied before the call returns.
- * The rest as for raskio_read.
- *
- * UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
- */
-RASKIO_EXPORT raskio_status raskio_read_batch(
-    raskio_client *client, const raskio_read_spec *specs, size_t spec_count, size_t spec_size,
-    const raskio_batch_options *options, raskio_done_fn done, void *user_data, raskio_op **op_out,
-    raskio_error **error_out) RASKIO_NOEXCEPT;
 
 /**
  * Writes size bytes from data to offset of a local file. Not in this version.
@@ -845,6 +802,86 @@ RASKIO_EXPORT raskio_status raskio_read_batch(
 RASKIO_EXPORT raskio_status raskio_write(
     raskio_object *object, uint64_t offset, const void *data, uint64_t size, const raskio_read_options *options,
     raskio_done_fn done, void *user_data, raskio_op **op_out, raskio_error **error_out) RASKIO_NOEXCEPT;
+
+/* ---- Batches ------------------------------------------------------------------------------------------------------ *
+ *
+ * Many ranges by one call: what a reader of Parquet, Zarr or safetensors wants. One round trip for as many as there may be
+ * requests at a time, and fewer requests than ranges where ranges are near each other: by default up to 32 KiB apart over
+ * HTTP, 256 KiB in S3 and over WebHDFS. */
+
+#define RASKIO_COALESCE_DEFAULT 0u         /**< Merge ranges as far as it pays. See "Batches". */
+#define RASKIO_COALESCE_NEVER   UINT64_MAX /**< One request for each range, even if ranges overlap. */
+
+/** One range of a batch. Arrays of it are passed with their stride, so that it can grow. */
+typedef struct raskio_read_spec {
+  /** Borrowed; the operation takes its own reference. */
+  raskio_object *object;
+  /** First byte in the object. */
+  uint64_t offset;
+  /** Where the bytes go. */
+  void *data;
+  /** Bytes. */
+  uint64_t size;
+  /** Handed to item_done. */
+  void *user_data;
+  /** RASKIO_READ_FROM_END: the last bytes of this object. 0: from offset on. */
+  uint32_t flags;
+  /** Must be zero. */
+  uint32_t reserved0;
+} raskio_read_spec;
+
+/**
+ * Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
+ * callback. index is the item's place in specs. From its begin the item's buffer is the caller's again. Items that end
+ * together are told of one after the other; with callback_threads, calls for others may run at the same time.
+ */
+typedef void (*raskio_item_done_fn)(void *item_user_data, size_t index, const raskio_item_result *result);
+
+/** How a batch runs. NULL: all defaults. Copied before the call returns. */
+typedef struct raskio_batch_options {
+  /** sizeof(raskio_batch_options). */
+  size_t struct_size;
+  /**
+   * Ranges of one object that are at most so many bytes apart share a request, and what lies between them is dropped as it
+   * comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
+   */
+  uint64_t coalesce_gap;
+  /** But a request does not grow beyond so many bytes by that. 0: task_size. */
+  uint64_t coalesce_max;
+  /**
+   * For every item; deadline_ms is that of the whole batch, and RASKIO_READ_FROM_END is better set in a spec. May be NULL.
+   */
+  const raskio_read_options *read;
+  /** Called for each item as it ends. May be NULL. */
+  raskio_item_done_fn item_done;
+} raskio_batch_options;
+
+/**
+ * Reads many ranges, of one object or of several, as one operation, and calls back. Any thread, callbacks included; does
+ * not wait for the network.
+ *
+ * Ranges may overlap, repeat, touch and be empty, in any order; those of one object that are near each other share a request
+ * (raskio_batch_options). Buffers may be of any kind, host and devices mixed, and must not overlap. An item fails alone: also
+ * for what is wrong with its spec, a NULL or a range beyond a known size, the others are read. Nothing of the batch holds up
+ * what is submitted after it for longer than a turn of 64 requests or 16 MiB. An item takes some 400 bytes of memory until
+ * the batch has ended.
+ *
+ * client: the client of all the objects.
+ * specs: spec_count ranges, spec_size bytes apart (sizeof(raskio_read_spec)). Copied before the call returns. May be NULL if
+ *   spec_count is 0. Each buffer is RaskIO's from the call until item_done or the callback begins.
+ * options: may be NULL.
+ * done: called once with user_data if RASKIO_OK is returned, never otherwise: when every item has ended. Its result has one
+ *   raskio_item_result for each spec, in the order of specs; its status is that of the first item that failed. Required.
+ * op_out: may be NULL; as for raskio_read. raskio_op_cancel ends all of it: items that were not done by then are CANCELLED.
+ * error_out: may be NULL; as for raskio_read.
+ *
+ * At the call: INVALID_ARGUMENT for a NULL, a bad option, a spec_size that cannot be one; OUT_OF_MEMORY; SHUT_DOWN, FORKED.
+ * For an item: what raskio_read says at the call or in the callback.
+ */
+RASKIO_EXPORT raskio_status raskio_read_batch(
+    raskio_client *client, const raskio_read_spec *specs, size_t spec_count, size_t spec_size,
+    const raskio_batch_options *options, raskio_done_fn done, void *user_data, raskio_op **op_out,
+    raskio_error **error_out) RASKIO_NOEXCEPT;
 
 /* ---- Statistics --------------------------------------------------------------------------------------------------- *
  *

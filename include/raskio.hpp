@@ -6,6 +6,8 @@
 //   raskio::object object = client.open("http://host/path");
 //   std::vector<char> bytes(object.stat().get());
 //   std::size_t read = object.read(0, bytes.data(), bytes.size()).get();
+//   std::vector<raskio::read_spec> specs{{object, 0, bytes.data(), 100}, {object, 4096, bytes.data() + 100, 100}};
+//   client.read_batch(specs).get().check();
 //
 // Calls that fail throw raskio::error or a class derived from it. Copies of a handle refer to the same thing.
 #ifndef RASKIO_HPP
@@ -18,12 +20,14 @@
 #include <cstdint>
 #include <exception>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace raskio {
 
@@ -151,6 +155,48 @@ struct read_options : raskio_read_options {
   read_options() noexcept : raskio_read_options{} { struct_size = sizeof(raskio_read_options); }
 };
 
+/// raskio_batch_options with struct_size set and the rest zero. What `read` points to is copied by the call.
+struct batch_options : raskio_batch_options {
+  batch_options() noexcept : raskio_batch_options{} { struct_size = sizeof(raskio_batch_options); }
+};
+
+/// How one item of a batch ended, to keep.
+struct item_result {
+  raskio_status status = RASKIO_OK;
+  /// Requests sent for it, retries included.
+  std::uint32_t attempts = 0;
+  /// Bytes now in its buffer.
+  std::uint64_t bytes = 0;
+  /// Offset of the first byte in the object.
+  std::uint64_t offset = 0;
+  /// The failure, null if there was none. Items that failed for one reason share it.
+  std::exception_ptr exception;
+
+  bool ok() const noexcept { return status == RASKIO_OK; }
+  /// Throws the failure, if there was one.
+  void check() const {
+    if (exception) std::rethrow_exception(exception);
+  }
+};
+
+/// How a batch ended, to keep.
+struct batch_result {
+  /// In the order of the specs.
+  std::vector<item_result> items;
+  /// Bytes in all buffers together.
+  std::uint64_t bytes = 0;
+  /// Requests sent, retries included.
+  std::uint32_t attempts = 0;
+  /// The first failure, null if there was none.
+  std::exception_ptr exception;
+
+  bool ok() const noexcept { return !exception; }
+  /// Throws the first failure, if there was one.
+  void check() const {
+    if (exception) std::rethrow_exception(exception);
+  }
+};
+
 /// How an operation ended, as its callback sees it. Valid in the callback only.
 class result {
  public:
@@ -164,6 +210,13 @@ class result {
   std::uint32_t attempts() const noexcept { return c_->attempts; }
   /// Offset of the first byte in the object.
   std::uint64_t offset() const noexcept { return c_->offset; }
+  /// Items of a batch; 0 for anything else.
+  std::size_t item_count() const noexcept { return c_->item_count; }
+  /// One of them, in the order of the specs.
+  const raskio_item_result& item(std::size_t index) const noexcept {
+    auto start = reinterpret_cast<const unsigned char*>(c_->items);
+    return *reinterpret_cast<const raskio_item_result*>(start + index * c_->item_size);
+  }
   /// The failure as an exception that may be kept; null if there was none.
   std::exception_ptr exception() const { return ok() ? nullptr : detail::exception_for(c_->status, c_->error); }
   /// Throws the failure, if there was one.
@@ -171,6 +224,26 @@ class result {
     if (!ok()) std::rethrow_exception(exception());
   }
   const raskio_result& c() const noexcept { return *c_; }
+
+  /// Everything about a batch, to keep.
+  batch_result batch() const {
+    batch_result all;
+    all.bytes = bytes();
+    all.attempts = attempts();
+    all.exception = exception();
+    all.items.reserve(item_count());
+    const raskio_error* last = nullptr;
+    std::exception_ptr shared;
+    for (std::size_t i = 0; i < item_count(); ++i) {
+      const raskio_item_result& c = item(i);
+      if (c.status != RASKIO_OK && (c.error == nullptr || c.error != last)) {
+        shared = detail::exception_for(c.status, c.error);
+        last = c.error;
+      }
+      all.items.push_back({c.status, c.attempts, c.bytes, c.offset, c.status == RASKIO_OK ? nullptr : shared});
+    }
+    return all;
+  }
 
  private:
   const raskio_result* c_;
@@ -195,6 +268,32 @@ class op : public detail::handle<raskio_op, raskio_op_acquire, raskio_op_release
     return true;
   }
 };
+
+namespace detail {
+
+template <class Callable>
+void call(void* user_data, const raskio_result* c) noexcept {
+  std::unique_ptr<Callable> done(static_cast<Callable*>(user_data));
+  try {
+    (*done)(result(*c));
+  } catch (...) {
+  }
+}
+
+template <class Done, class Start>
+op start(Done&& done, Start&& start) {
+  using callable = std::decay_t<Done>;
+  static_assert(std::is_invocable_v<callable&, const result&>, "done is called with a const raskio::result&");
+  auto owned = std::make_unique<callable>(std::forward<Done>(done));
+  raskio_op* started = nullptr;
+  error_output error;
+  error.check(start(&call<callable>, static_cast<void*>(owned.get()), &started, error.out()));
+  // The callback owns it now, and may have destroyed it already.
+  static_cast<void>(owned.release());
+  return op(started);
+}
+
+}  // namespace detail
 
 /// One remote object or local file.
 class object : public detail::handle<raskio_object, raskio_object_acquire, raskio_object_release> {
@@ -243,13 +342,14 @@ class object : public detail::handle<raskio_object, raskio_object_acquire, raski
   /// As stat(), and calls done(const raskio::result&); see read_then().
   template <class Done>
   op stat_then(Done&& done, const read_options& options = {}) const {
-    return start(std::forward<Done>(done), [&](raskio_done_fn fn, void* user, raskio_op** out, raskio_error** err) {
+    return detail::start(std::forward<Done>(done), [&](raskio_done_fn fn, void* user, raskio_op** out, raskio_error** err) {
       return raskio_object_stat(get(), &options, fn, user, out, err);
     });
   }
 
   /// Reads size bytes from offset into data. The buffer belongs to RaskIO until the future is ready, whether or not the
-  /// future is kept. The future's value is the number of bytes read, which is size.
+  /// future is kept. The future's value is the number of bytes read, which is size; with RASKIO_READ_FROM_END it may be less,
+  /// and size() knows then where they lie.
   std::future<std::size_t> read(std::uint64_t offset, void* data, std::size_t size,
                                 const read_options& options = {}) const {
     std::promise<std::size_t> promise;
@@ -281,34 +381,26 @@ class object : public detail::handle<raskio_object, raskio_object_acquire, raski
   template <class Done>
   op read_then(std::uint64_t offset, void* data, std::size_t size, Done&& done,
                const read_options& options = {}) const {
-    return start(std::forward<Done>(done), [&](raskio_done_fn fn, void* user, raskio_op** out, raskio_error** err) {
+    return detail::start(std::forward<Done>(done), [&](raskio_done_fn fn, void* user, raskio_op** out, raskio_error** err) {
       return raskio_read(get(), offset, data, size, &options, fn, user, out, err);
     });
   }
 
- private:
-  template <class Callable>
-  static void call(void* user_data, const raskio_result* c) noexcept {
-    std::unique_ptr<Callable> done(static_cast<Callable*>(user_data));
-    try {
-      (*done)(result(*c));
-    } catch (...) {
-    }
-  }
+};
 
-  template <class Done, class Start>
-  static op start(Done&& done, Start&& start) {
-    using callable = std::decay_t<Done>;
-    static_assert(std::is_invocable_v<callable&, const result&>, "done is called with a const raskio::result&");
-    auto owned = std::make_unique<callable>(std::forward<Done>(done));
-    raskio_op* started = nullptr;
-    detail::error_output error;
-    error.check(start(&call<callable>, static_cast<void*>(owned.get()), &started, error.out()));
-    // The callback owns it now, and may have destroyed it already.
-    static_cast<void>(owned.release());
-    return op(started);
+/// One range of a batch. The object is borrowed until the call has returned, the buffer until the item has ended.
+struct read_spec : raskio_read_spec {
+  read_spec(const raskio::object& from, std::uint64_t first, void* into, std::size_t bytes) noexcept
+      : raskio_read_spec{from.get(), first, into, bytes, nullptr, 0, 0} {}
+
+  /// The last bytes of an object, or all if it has fewer.
+  static read_spec last(const raskio::object& from, void* into, std::size_t bytes) noexcept {
+    read_spec spec(from, 0, into, bytes);
+    spec.flags = RASKIO_READ_FROM_END;
+    return spec;
   }
 };
+static_assert(sizeof(read_spec) == sizeof(raskio_read_spec), "arrays of it are arrays of raskio_read_spec");
 
 /// Threads, connections, memory and limits. Letting go of the last reference never blocks.
 class client : public detail::handle<raskio_client, raskio_client_acquire, raskio_client_release> {
@@ -333,6 +425,52 @@ class client : public detail::handle<raskio_client, raskio_client_acquire, raski
     detail::error_output error;
     error.check(raskio_object_open(get(), detail::c_string(url, "url"), &options, &c, error.out()));
     return object(c);
+  }
+
+  /// Reads many ranges as one operation; `specs` is anything with data() and size(), of read_spec. Items fail alone: the
+  /// future has the results of all of them, and throws nothing itself. Buffers belong to RaskIO until it is ready, whether or
+  /// not it is kept.
+  template <class Specs>
+  std::future<batch_result> read_batch(const Specs& specs, const batch_options& options = {}) const {
+    std::promise<batch_result> promise;
+    std::future<batch_result> future = promise.get_future();
+    read_batch_then(
+        specs, [promise = std::move(promise)](const result& batch) mutable { promise.set_value(batch.batch()); }, options);
+    return future;
+  }
+
+  /// As read_batch(), with a future for each item, in the order of the specs, ready as the item ends. Its value is the number
+  /// of bytes read. options.item_done is not called.
+  template <class Specs>
+  std::vector<std::future<std::size_t>> read_each(const Specs& specs, batch_options options = {}) const {
+    std::vector<std::promise<std::size_t>> promises(std::size(specs));
+    std::vector<read_spec> told(std::data(specs), std::data(specs) + std::size(specs));
+    std::vector<std::future<std::size_t>> futures;
+    futures.reserve(told.size());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      futures.push_back(promises[i].get_future());
+      told[i].user_data = &promises[i];
+    }
+    options.item_done = [](void* user_data, std::size_t, const raskio_item_result* item) {
+      auto& promise = *static_cast<std::promise<std::size_t>*>(user_data);
+      if (item->status == RASKIO_OK) {
+        promise.set_value(static_cast<std::size_t>(item->bytes));
+      } else {
+        promise.set_exception(detail::exception_for(item->status, item->error));
+      }
+    };
+    // Moving a vector moves none of its elements: they stay where the specs say until the batch has ended.
+    read_batch_then(told, [promises = std::move(promises)](const result&) {}, options);
+    return futures;
+  }
+
+  /// As read_batch(), and calls done(const raskio::result&); see object::read_then().
+  template <class Specs, class Done>
+  op read_batch_then(const Specs& specs, Done&& done, const batch_options& options = {}) const {
+    const read_spec* data = std::data(specs);
+    return detail::start(std::forward<Done>(done), [&](raskio_done_fn fn, void* user, raskio_op** out, raskio_error** err) {
+      return raskio_read_batch(get(), data, std::size(specs), sizeof(read_spec), &options, fn, user, out, err);
+    });
   }
 
   /// Ends every operation with RASKIO_ERR_SHUT_DOWN and waits. Not from inside a callback.

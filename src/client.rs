@@ -6,6 +6,7 @@ use crate::endpoint::{self, site};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
+use crate::op::items::{Items, Part};
 use crate::op::{self, Completion, OpOwner, Operation};
 use crate::staging::{self, Staging, Target};
 use crate::stats::{self, Latencies, Snapshot, Stats};
@@ -141,7 +142,7 @@ impl Client {
         Ok(Object::new(self.clone(), endpoint, options.size))
     }
 
-    /// Counts an operation in.
+    /// Counts an operation of so many requests in.
     pub(crate) fn begin(
         &self,
         requests: usize,
@@ -149,6 +150,20 @@ impl Client {
         deadline: Option<Instant>,
         done: Completion,
     ) -> Result<Arc<Operation>> {
+        self.begin_as(|own| Operation::new(own, requests, offset, deadline, done))
+    }
+
+    /// Counts an operation of these items in.
+    pub(crate) fn begin_items(
+        &self,
+        items: Items,
+        deadline: Option<Instant>,
+        done: Completion,
+    ) -> Result<Arc<Operation>> {
+        self.begin_as(|own| Operation::of_items(own, items, deadline, done))
+    }
+
+    fn begin_as(&self, make: impl FnOnce(Arc<dyn OpOwner>) -> Arc<Operation>) -> Result<Arc<Operation>> {
         self.check_process()?;
         let Some(own) = self.own.upgrade() else { return Err(shut_down()) };
         {
@@ -159,7 +174,7 @@ impl Client {
             gate.running += 1;
         }
         stats::add(&self.stats.ops_started, 1);
-        Ok(Operation::new(own, requests, offset, deadline, done))
+        Ok(make(own))
     }
 
     /// The caller's buffer, to be cut into what requests write into.
@@ -171,6 +186,10 @@ impl Client {
             Some((_, staging)) => staging.open(buffer),
             None => Err(Error::new(ErrorKind::Unsupported, "no staging writes memory of this kind")),
         }
+    }
+
+    pub(crate) fn end_soon(&self, op: Arc<Operation>, part: Part) {
+        self.transport.end_soon(op, part);
     }
 
     pub(crate) fn submit(&self, transfers: Vec<Transfer>) {

@@ -6,7 +6,7 @@
 //! # Crate map
 //!
 //! ```text
-//! ffi ──► client ──► object, op, plan, limit, retry, endpoint   (pure: no threads, no unsafe, no I/O)
+//! ffi ──► client ──► object, batch, op, plan, limit, retry, endpoint   (pure: no threads, no unsafe, no I/O)
 //!                └─► transport ──► reactor, thread_pool ──► sys/curl, sys/epoll, sys/event
 //!                └─► staging   ──► host, cuda ────────────► sys/mem, sys/cuda
 //! ```
@@ -16,8 +16,9 @@
 //! | [`ffi`] | the only `extern "C"` functions that are exported, one file a noun, and the table for `dlopen` | everything below, raw pointers |
 //! | [`client`] | the composition root: the only file that knows every part | everything below |
 //! | [`object`] | one URL: what is known about it, and how a read of it begins | plan, endpoint, op |
-//! | [`op`] | one user call: counts its requests down, first error wins, completes exactly once; calls the host | nothing |
-//! | [`plan`] | bounds, and how a read is cut into requests | nothing |
+//! | [`batch`] | many ranges, of any objects, as one operation: what is wrong, what is merged, which request carries which items | plan, endpoint, op, staging's buffers |
+//! | [`op`] | one user call, and the items of a batch: counts its requests down, first error wins, completes exactly once; calls the host | nothing |
+//! | [`plan`] | bounds, how a read is cut into requests, and which of many ranges share one | nothing |
 //! | [`limit`] | the request limiter: one budget, permits handed on in order, as many as bring bytes; new connections a few at a time | nothing |
 //! | [`retry`] | whether and when to try again; clock and chance are arguments | nothing |
 //! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url`, small files |
@@ -45,6 +46,7 @@
 //! calls the driver; when the copy is done the buffer goes to whoever waits longest for one, and the request ends.
 #![deny(unsafe_code)]
 
+pub mod batch;
 pub mod callbacks;
 pub mod client;
 pub mod clock;

@@ -2,13 +2,15 @@
 
 use crate::client::Client;
 use crate::credentials::Secret;
-use crate::endpoint::{self, Endpoint, Target};
+use crate::endpoint::{self, Endpoint};
 use crate::error::{Error, ErrorKind, Result};
+use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
-use crate::plan;
+use crate::plan::{self, ByteRange};
+use crate::staging::Target;
 use crate::sync::Mutex;
 use crate::sys::mem::Buffer;
-use crate::transport::{Job, Transfer};
+use crate::transport::{Ask, End, EndTo, Job, Transfer};
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -90,7 +92,7 @@ struct Known {
     size: Option<u64>,
     etag: Option<Arc<str>>,
     /// Where redirects led, so that the next request goes there at once.
-    moved_to: Option<Arc<Target>>,
+    moved_to: Option<Arc<endpoint::Target>>,
 }
 
 /// What transfers need of an object; outlives the caller's handle while they run.
@@ -112,7 +114,7 @@ impl ObjectCore {
     }
 
     /// Where the next request goes, and whether that is where a redirect led before.
-    pub fn target(&self) -> (Arc<Target>, bool) {
+    pub fn target(&self) -> (Arc<endpoint::Target>, bool) {
         match &self.known.lock().moved_to {
             Some(target) => (target.clone(), true),
             None => (self.endpoint.target(), false),
@@ -120,12 +122,12 @@ impl ObjectCore {
     }
 
     /// The redirect's goal answered well.
-    pub fn remember(&self, target: &Arc<Target>) {
+    pub fn remember(&self, target: &Arc<endpoint::Target>) {
         self.known.lock().moved_to = Some(target.clone());
     }
 
     /// What was remembered no longer answers.
-    pub fn forget(&self, target: &Arc<Target>) {
+    pub fn forget(&self, target: &Arc<endpoint::Target>) {
         let mut known = self.known.lock();
         if known.moved_to.as_ref().is_some_and(|moved_to| Arc::ptr_eq(moved_to, target)) {
             known.moved_to = None;
@@ -189,18 +191,45 @@ pub struct Object {
 pub struct Pending {
     client: Arc<Client>,
     op: Arc<Operation>,
-    transfers: Vec<Transfer>,
+    /// What of it needs no request.
+    over: Option<Part>,
+    /// In groups that wait for the same.
+    transfers: Vec<Vec<Transfer>>,
 }
 
 impl Pending {
+    /// Of an operation of `client`'s: what of it needs no request, and its requests. Each group waits for one kind of memory.
+    pub(crate) fn new(
+        client: Arc<Client>,
+        op: Arc<Operation>,
+        over: Option<Part>,
+        transfers: Vec<Vec<Transfer>>,
+    ) -> Pending {
+        Pending { client, op, over, transfers }
+    }
+
     /// The operation.
     pub fn op(&self) -> &Arc<Operation> {
         &self.op
     }
 
     /// Hands its requests to the transport. Never fails: from here on every outcome goes to the completion.
-    pub fn submit(self) {
-        self.client.submit(self.transfers);
+    pub fn submit(mut self) {
+        if let Some(part) = self.over.take() {
+            self.client.end_soon(self.op.clone(), part);
+        }
+        for group in std::mem::take(&mut self.transfers) {
+            self.client.submit(group);
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(part) = self.over.take() {
+            let error = Error::new(ErrorKind::Internal, "an operation was not submitted; this is a bug in RaskIO");
+            self.op.finish(&part, 0, 0, Err(error));
+        }
     }
 }
 
@@ -237,8 +266,8 @@ impl Object {
     /// SHUT_DOWN, FORKED.
     pub fn stat(self: &Arc<Self>, options: &ReadOptions, done: Completion) -> Result<Pending> {
         let op = self.client.begin(1, 0, deadline(options), done)?;
-        let transfers = vec![Transfer::new(op.clone(), self.core.clone(), Job::Stat { probe: false })];
-        Ok(Pending { client: self.client.clone(), op, transfers })
+        let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Stat { probe: false });
+        Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
     }
 
     /// Reads `buffer.len()` bytes from `offset` into `buffer`.
@@ -269,7 +298,7 @@ impl Object {
         })?;
         let mut transfers = Vec::new();
         // Memory that cannot be had would end the process.
-        transfers.try_reserve_exact(count.max(1)).map_err(|_| {
+        transfers.try_reserve_exact(count).map_err(|_| {
             let words = format!(
                 "no memory to queue the {count} requests of {task_size} bytes that reading {size} bytes of {} takes; use a \
                  larger task size",
@@ -278,14 +307,45 @@ impl Object {
             Error::new(ErrorKind::OutOfMemory, words)
         })?;
         let op = self.client.begin(count.max(1), offset, deadline(options), done)?;
-        if count == 0 {
-            transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Nothing));
-        }
         for range in plan::split(offset, size, task_size) {
             let sink = target.next(range.len);
-            transfers.push(Transfer::new(op.clone(), self.core.clone(), Job::Read { range, sink }));
+            transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Read { range, sink }));
         }
-        Ok(Pending { client: self.client.clone(), op, transfers })
+        let (over, transfers) = if count == 0 { (Some(Part::Whole), vec![]) } else { (None, vec![transfers]) };
+        Ok(Pending::new(self.client.clone(), op, over, transfers))
+    }
+
+    /// Reads the last `buffer.len()` bytes, or all if the object has fewer, into the start of `buffer`. The completion's
+    /// offset says where they lie. If the size is not known, it is learned from the reply.
+    ///
+    /// # Errors
+    /// As [`Object::read`].
+    pub fn read_last(
+        self: &Arc<Self>,
+        buffer: impl Into<Buffer>,
+        options: &ReadOptions,
+        done: Completion,
+    ) -> Result<Pending> {
+        let buffer: Buffer = buffer.into();
+        let len = buffer.len();
+        plan::check_bounds(self.name(), 0, len, None)?;
+        if let Some(size) = self.core.size() {
+            let range = ByteRange::last(len, size);
+            return self.read(range.start, buffer.split_to(range.len), options, done);
+        }
+        if len == 0 {
+            return self.read(0, buffer, options, done);
+        }
+        let target = self.client.target(buffer)?;
+        let job = end_of(&self.core, target, len, options.task_size.unwrap_or(self.client.config().task_size));
+        let op = self.client.begin(1, 0, deadline(options), done)?;
+        let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), job);
+        Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
+    }
+
+    /// What transfers need of it.
+    pub(crate) fn core(&self) -> &Arc<ObjectCore> {
+        &self.core
     }
 
     /// [`Object::stat`], waited for. Returns the size.
@@ -303,6 +363,14 @@ impl Object {
     /// As the operation, and WOULD_DEADLOCK inside a callback.
     pub fn read_sync(self: &Arc<Self>, offset: u64, buffer: impl Into<Buffer>, options: &ReadOptions) -> Result<u64> {
         self.wait_for("a blocking read", |done| self.read(offset, buffer, options, done))
+    }
+
+    /// [`Object::read_last`], waited for. Returns the bytes read.
+    ///
+    /// # Errors
+    /// As the operation, and WOULD_DEADLOCK inside a callback.
+    pub fn read_last_sync(self: &Arc<Self>, buffer: impl Into<Buffer>, options: &ReadOptions) -> Result<u64> {
+        self.wait_for("a blocking read", |done| self.read_last(buffer, options, done))
     }
 
     fn wait_for(&self, what: &str, start: impl FnOnce(Completion) -> Result<Pending>) -> Result<u64> {
@@ -326,7 +394,20 @@ impl Object {
     }
 }
 
-fn deadline(options: &ReadOptions) -> Option<Instant> {
+/// The job of reading the last `len` bytes of an object of unknown size: at once, if one request may bring them all.
+pub(crate) fn end_of(object: &ObjectCore, mut target: Box<dyn Target>, len: u64, task_size: u64) -> Job {
+    let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
+    let (ask, to) = if len > task_size {
+        (Ask::Size { probe: false }, EndTo::Target(target, task_size))
+    } else if object.endpoint().gives_last() {
+        (Ask::End, EndTo::Sink(target.next(len)))
+    } else {
+        (Ask::Size { probe: false }, EndTo::Sink(target.next(len)))
+    };
+    Job::End(Box::new(End { len, ask, to }))
+}
+
+pub(crate) fn deadline(options: &ReadOptions) -> Option<Instant> {
     options.deadline.and_then(|limit| Instant::now().checked_add(limit))
 }
 

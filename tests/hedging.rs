@@ -68,7 +68,8 @@ fn a_slow_tail_is_cut_off_for_a_few_per_cent_of_requests() {
     let hedging = client(|_| {});
     let hedged = latencies(&hedging, &server);
     let (extra, stats) = (asked.load(Ordering::SeqCst) - READS - 1, hedging.stats());
-    assert_eq!(stats.requests_hedged, extra as u64);
+    // Some turn out not to be needed before they are sent.
+    assert!(extra as u64 <= stats.requests_hedged);
     assert!((1..READS * 3 / 100).contains(&extra), "{extra} extra requests for {READS}");
     let p99 = |sorted: &[Duration]| sorted[sorted.len() * 99 / 100];
     assert!(p99(&plain) >= SLOW, "the server has a tail: {:?}", p99(&plain));
@@ -112,8 +113,8 @@ fn server_armed_with(
 
 /// Reads until it is known what is late.
 fn learn(object: &Arc<raskio::object::Object>) {
-    for i in 0..200 {
-        start_with(object, i * 4096, 4096, &ReadOptions::default()).succeeds();
+    for i in 0..600 {
+        start_with(object, i % 250 * 4096, 4096, &ReadOptions::default()).succeeds();
     }
 }
 
@@ -123,7 +124,7 @@ fn a_second_answer_that_is_no_good_changes_nothing() {
     for bad in ["error", "changed", "slower", "reset"] {
         let object = || Object::pattern(1 << 20).etag("\"a\"");
         let (server, armed, asked) = server_armed_with(object(), move |n| match (n, bad) {
-            (0, _) => Reply::object().delay_body(ms(300)),
+            (0, _) => Reply::object().delay_body(ms(500)),
             (_, "error") => Reply::status(503),
             (_, "changed") => Reply::serve(Object::pattern(1 << 20).etag("\"b\"")),
             (_, "slower") => Reply::object().delay(ms(2000)),

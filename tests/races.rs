@@ -12,6 +12,7 @@ use raskio::endpoint::{self, Origin};
 use raskio::error::{Error, ErrorKind};
 use raskio::limit::{RequestLimiter, Wake};
 use raskio::object::{ObjectOptions, ReadOptions};
+use raskio::op::items::Part;
 use raskio::op::{OpOwner, OpResult, Operation};
 use raskio::stats::{Stats, add, sub};
 use raskio::sync::Mutex;
@@ -75,7 +76,7 @@ fn an_operation_ends_once_whoever_finishes_cancels_and_waits() {
             if round % 3 == index {
                 shared.cancel();
             }
-            shared.add_attempt();
+            shared.add_attempt(&Part::Whole);
             let failed = round % 5 == 1 && index == 1;
             let result = if failed { Err(Error::new(ErrorKind::Io, "planned")) } else { Ok(()) };
             shared.finish_one(10, result);

@@ -7,7 +7,7 @@
 pub mod error;
 #[path = "../../src/limit/mod.rs"]
 pub mod limit;
-#[path = "../../src/op.rs"]
+#[path = "../../src/op/mod.rs"]
 pub mod op;
 #[path = "../../src/sync.rs"]
 pub mod sync;

@@ -3,8 +3,8 @@
 use super::dressed::{Dressed, Look};
 use super::head::{ContentRange, ResponseHead};
 use super::redirect::Home;
-use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Target, WireRequest};
-use super::{access, headers, redact};
+use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Tail, Target};
+use super::{WireRange, WireRequest, access, headers, redact, s3};
 use crate::credentials::Held;
 use crate::credentials::authority::Authority;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,9 +13,13 @@ use crate::sys::curl;
 use std::sync::Arc;
 
 /// The row in [`super::KINDS`].
-pub const KIND: Kind = Kind { number: 1, name: "HTTP", matches: is_http, open };
+pub const KIND: Kind = Kind { number: 1, name: "HTTP", coalesce_gap: COALESCE_GAP, matches: is_http, open };
 /// A link that carries its own signature, for GET alone.
-pub const PRESIGNED: Kind = Kind { number: 4, name: "S3_PRESIGNED", matches: is_presigned, open };
+pub const PRESIGNED: Kind =
+    Kind { number: 4, name: "S3_PRESIGNED", coalesce_gap: s3::COALESCE_GAP, matches: is_presigned, open };
+
+/// Of a server that may be near: what a request costs there.
+const COALESCE_GAP: u64 = 32 << 10;
 
 fn is_http(location: &Location<'_>) -> bool {
     matches!(location.scheme.as_str(), "http" | "https") && !location.pasted
@@ -93,7 +97,7 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    fn request(&self, target: &Arc<Target>, head: bool, range: Option<ByteRange>) -> Result<WireRequest> {
+    fn request(&self, target: &Arc<Target>, head: bool, range: Option<WireRange>) -> Result<WireRequest> {
         let (target, carried) = match self.bearer.as_ref().and_then(|authority| authority.current()) {
             Some((grant, version)) if target.origin == self.home.target.origin => {
                 let dressed = self.dressed.get(target, Look { version, ..Look::default() }, || {
@@ -134,13 +138,26 @@ impl Endpoint for HttpEndpoint {
     }
 
     fn get(&self, target: &Arc<Target>, range: ByteRange) -> Result<WireRequest> {
-        self.request(target, false, Some(range))
+        self.request(target, false, Some(range.into()))
+    }
+
+    fn gives_last(&self) -> bool {
+        true
+    }
+
+    fn last(&self, target: &Arc<Target>, len: u64) -> Result<WireRequest> {
+        self.request(target, false, Some(WireRange::Last(len)))
+    }
+
+    fn check_last(&self, len: u64, head: &ResponseHead) -> Result<Tail> {
+        let as_s3 = self.kind == PRESIGNED.number;
+        check_last(len, head, as_s3).map_err(|error| error.with_http_status(head.status))
     }
 
     fn stat(&self, target: &Arc<Target>, probe: bool) -> Result<WireRequest> {
         // The signature of a presigned link is for GET: a HEAD would be refused.
         let probe = probe || self.kind == PRESIGNED.number;
-        self.request(target, !probe, probe.then_some(ByteRange { start: 0, len: 1 }))
+        self.request(target, !probe, probe.then_some(ByteRange { start: 0, len: 1 }.into()))
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
@@ -168,14 +185,19 @@ fn wrong(message: String) -> Error {
     Error::new(ErrorKind::Range, message)
 }
 
-/// Whether a successful reply delivers (the start of) `range`.
-pub fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
-    if let Some(encoding) = &head.content_encoding {
-        return Err(wrong(format!(
+fn check_encoding(head: &ResponseHead) -> Result<()> {
+    match &head.content_encoding {
+        Some(encoding) => Err(wrong(format!(
             "the server encoded the body as {}, although identity was asked for: its bytes are not the object's",
             redact::printable(encoding, 40)
-        )));
+        ))),
+        None => Ok(()),
     }
+}
+
+/// Whether a successful reply delivers (the start of) `range`.
+pub fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+    check_encoding(head)?;
     match head.status {
         206 => check_partial(range, head),
         200 => match head.content_length {
@@ -207,6 +229,48 @@ pub fn check_s3(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
         return check_partial(range, head);
     }
     check(range, head)
+}
+
+/// What a successful reply to a request for the last `len` bytes delivers. A server that takes `-len` for something else, or
+/// for nothing, mostly says at least how large the object is. `as_s3`: see [`check_s3`].
+pub fn check_last(len: u64, head: &ResponseHead, as_s3: bool) -> Result<Tail> {
+    check_encoding(head)?;
+    let bytes = match head.content_range {
+        Some(Some(ContentRange::Bytes { first, last, total })) => {
+            let range = ByteRange { start: first, len: last - first + 1 };
+            let is_end = match total {
+                Some(total) => range == ByteRange::last(len, total),
+                None => range.len == len,
+            };
+            Some((range, total, is_end && head.content_length.is_none_or(|length| length == range.len)))
+        }
+        Some(Some(ContentRange::Unsatisfied { .. }) | None) | None => None,
+    };
+    Ok(match (head.status, bytes, head.content_length) {
+        (206, Some((range, total, true)), _) => Tail::Here { range, total },
+        (200, Some((range, total, true)), Some(_)) if as_s3 => Tail::Here { range, total },
+        (206, Some((_, Some(total), false)), _) => Tail::Size(total),
+        // The whole object, which may be what was asked for.
+        (200, None, Some(total)) if total > 0 && total <= len => {
+            Tail::Here { range: ByteRange { start: 0, len: total }, total: Some(total) }
+        }
+        (200, None, Some(total)) => Tail::Size(total),
+        (200 | 206, _, _) => Tail::Unknown,
+        (status, _, _) => {
+            return Err(Error::new(
+                ErrorKind::Http,
+                format!("asked for the last {len} bytes, got status {status} instead of 206"),
+            ));
+        }
+    })
+}
+
+/// The size of the object, if a successful reply to a request for `range` says it.
+pub fn ends_at(range: ByteRange, head: &ResponseHead) -> Option<u64> {
+    match (head.status, head.total()) {
+        (200, None) if range.start == 0 => head.content_length,
+        (_, total) => total,
+    }
 }
 
 fn check_partial(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
@@ -355,6 +419,36 @@ mod tests {
             asked(10, 10, 200, &["Content-Range: bytes 10-19/100", "Content-Length: 10"]).is_err(),
             "of HTTP it is not"
         );
+    }
+
+    #[test]
+    fn the_end_is_what_the_reply_says_it_is() {
+        let here = |start, len, total| Some(Tail::Here { range: ByteRange { start, len }, total });
+        for (status, lines, want) in [
+            (206, &["Content-Range: bytes 90-99/100", "Content-Length: 10"][..], here(90, 10, Some(100))),
+            (206, &["Content-Range: bytes 90-99/100"], here(90, 10, Some(100))),
+            (206, &["Content-Range: bytes 0-6/7"], here(0, 7, Some(7))),
+            (206, &["Content-Range: bytes 90-99/*"], here(90, 10, None)),
+            (200, &["Content-Length: 7"], here(0, 7, Some(7))),
+            (200, &["Content-Length: 10"], here(0, 10, Some(10))),
+            // Another range, but the size is known.
+            (206, &["Content-Range: bytes 0-10/100"], Some(Tail::Size(100))),
+            (206, &["Content-Range: bytes 90-98/100"], Some(Tail::Size(100))),
+            (206, &["Content-Range: bytes 90-99/100", "Content-Length: 11"], Some(Tail::Size(100))),
+            (200, &["Content-Length: 11"], Some(Tail::Size(11))),
+            (200, &["Content-Length: 0"], Some(Tail::Size(0))),
+            (206, &["Content-Range: bytes 90-98/*"], Some(Tail::Unknown)),
+            (206, &["Content-Range: pages 1-2/3"], Some(Tail::Unknown)),
+            (206, &[], Some(Tail::Unknown)),
+            (200, &[], Some(Tail::Unknown)),
+            (200, &["Content-Range: bytes 90-99/100", "Content-Length: 10"], Some(Tail::Unknown)),
+            (206, &["Content-Range: bytes 90-99/100", "Content-Encoding: gzip"], None),
+            (204, &[], None),
+        ] {
+            assert_eq!(check_last(10, &head(status, lines), false).ok(), want, "{status} {lines:?}");
+        }
+        let labelled = head(200, &["Content-Range: bytes 90-99/100", "Content-Length: 10"]);
+        assert_eq!(check_last(10, &labelled, true).ok(), here(90, 10, Some(100)));
     }
 
     #[test]

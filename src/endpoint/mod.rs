@@ -110,6 +110,30 @@ pub struct Carried {
     pub region: Option<Arc<str>>,
 }
 
+/// Bytes as a request names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireRange {
+    /// These.
+    Bytes(ByteRange),
+    /// The last so many.
+    Last(u64),
+}
+
+impl From<ByteRange> for WireRange {
+    fn from(range: ByteRange) -> WireRange {
+        WireRange::Bytes(range)
+    }
+}
+
+impl std::fmt::Display for WireRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WireRange::Bytes(range) => range.fmt(f),
+            WireRange::Last(len) => write!(f, "-{len}"),
+        }
+    }
+}
+
 /// One request as it goes out.
 #[derive(Clone, Debug)]
 pub struct WireRequest {
@@ -122,7 +146,7 @@ pub struct WireRequest {
     /// HEAD instead of GET.
     pub head: bool,
     /// Which bytes; `None`: all.
-    pub range: Option<ByteRange>,
+    pub range: Option<WireRange>,
     /// A strong entity tag that the object must still have.
     pub if_match: Option<Arc<str>>,
 }
@@ -161,6 +185,22 @@ pub struct Reply {
     pub len: u64,
     /// Size of the object, where the reply says so.
     pub total: Option<u64>,
+}
+
+/// What a checked reply to a request for the end of an object says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// This is what comes, which is the end.
+    Here {
+        /// Where it lies.
+        range: ByteRange,
+        /// Size of the object, where the reply says so.
+        total: Option<u64>,
+    },
+    /// Something else comes, but the object has this size.
+    Size(u64),
+    /// Something else comes: ask for the size.
+    Unknown,
 }
 
 /// What a stat learned, or that it must ask differently.
@@ -235,6 +275,29 @@ pub trait Endpoint: Send + Sync {
     /// # Errors
     /// RANGE, HTTP: it is not what was asked for, and asking again will not change that.
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply>;
+    /// Whether there is a request for the end of an object whose size is not known.
+    fn gives_last(&self) -> bool {
+        false
+    }
+    /// That request, for the last `len` bytes.
+    ///
+    /// # Errors
+    /// As [`Endpoint::get`]; INTERNAL if there is none.
+    fn last(&self, target: &Arc<Target>, len: u64) -> Result<WireRequest> {
+        let _ = (target, len);
+        Err(Error::new(ErrorKind::Internal, "this kind of storage has no request for the end of an object"))
+    }
+    /// What a successful reply to [`Endpoint::last`] delivers.
+    ///
+    /// # Errors
+    /// RANGE, HTTP: nothing that can be used, and nothing better will come of asking otherwise.
+    fn check_last(&self, len: u64, head: &ResponseHead) -> Result<Tail> {
+        http::check_last(len, head, false).map_err(|error| error.with_http_status(head.status))
+    }
+    /// The size of the object, if a successful reply to [`Endpoint::get`] says it, or that it ends inside `range`.
+    fn ends_at(&self, range: ByteRange, head: &ResponseHead) -> Option<u64> {
+        http::ends_at(range, head)
+    }
     /// What a reply to [`Endpoint::stat`] says.
     ///
     /// # Errors
@@ -304,6 +367,8 @@ pub struct Kind {
     pub number: u32,
     /// For messages.
     pub name: &'static str,
+    /// Ranges of a batch at most so many bytes apart share a request, if the caller does not say otherwise.
+    pub coalesce_gap: u64,
     /// Whether a URL looks like one of its objects.
     pub matches: fn(&Location<'_>) -> bool,
     /// Opens one.
@@ -312,6 +377,11 @@ pub struct Kind {
 
 /// Every kind, in the order in which a URL is tried: KvikIO's.
 pub const KINDS: &[Kind] = &[s3::KIND, s3::PUBLIC, http::PRESIGNED, webhdfs::KIND, http::KIND];
+
+/// How far apart ranges may lie that share a request, in a batch of this kind.
+pub fn coalesce_gap(kind: u32) -> u64 {
+    KINDS.iter().find(|row| row.number == kind).map_or(0, |row| row.coalesce_gap)
+}
 
 /// Names of kinds that this version does not open yet.
 const LATER: &[(u32, &str)] = &[(6, "FILE")];

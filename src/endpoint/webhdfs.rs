@@ -17,7 +17,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 /// The row in [`super::KINDS`].
-pub const KIND: Kind = Kind { number: 5, name: "WEBHDFS", matches, open };
+pub const KIND: Kind = Kind { number: 5, name: "WEBHDFS", coalesce_gap: COALESCE_GAP, matches, open };
+
+/// A range costs two requests there, one to the name node and one to a data node.
+const COALESCE_GAP: u64 = 256 << 10;
 
 /// What all paths begin with.
 const PREFIX: &str = "/webhdfs/v1/";
@@ -242,6 +245,13 @@ impl Endpoint for WebHdfsEndpoint {
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
         check(range, head).map_err(|error| error.with_http_status(head.status))
+    }
+
+    fn ends_at(&self, range: ByteRange, head: &ResponseHead) -> Option<u64> {
+        match (head.status, head.content_length) {
+            (200, Some(length)) if length < range.len => Some(range.start + length),
+            _ => http::ends_at(range, head).filter(|_| head.status == 206),
+        }
     }
 
     fn check_stat(&self, _: bool, head: &ResponseHead, body: &[u8]) -> Result<Stat> {

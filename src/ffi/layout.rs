@@ -2,11 +2,11 @@
 //!
 //! New fields go to the tail and add lines; an existing line never changes. `tests_c/layout.c` says the same in C.
 
+use super::batch::{raskio_batch_options, raskio_read_spec};
 use super::client::raskio_client_options;
 use super::log::raskio_log_record;
 use super::object::{raskio_object_info, raskio_object_options};
 use super::op::{raskio_item_result, raskio_read_options, raskio_result};
-use super::read::{raskio_batch_options, raskio_read_spec};
 use super::secrets::{raskio_bearer, raskio_credentials};
 use super::stats::raskio_stats;
 use super::table::raskio_api;
@@ -129,11 +129,12 @@ layout! {
         reserved0 @ 28,
         stream @ 32,
     }
-    raskio_item_result: 24 {
+    raskio_item_result: 32 {
         status @ 0,
         attempts @ 4,
         bytes @ 8,
         error @ 16,
+        offset @ 24,
     }
     raskio_result: 64 {
         struct_size @ 0,
@@ -176,12 +177,14 @@ layout! {
         size @ 16,
         etag @ 24,
     }
-    raskio_read_spec: 40 {
+    raskio_read_spec: 48 {
         object @ 0,
         offset @ 8,
         data @ 16,
         size @ 24,
         user_data @ 32,
+        flags @ 40,
+        reserved0 @ 44,
     }
     raskio_batch_options: 40 {
         struct_size @ 0,

@@ -7,6 +7,7 @@
 // The safety contract of these functions is the C contract, printed once at the head of the header.
 #![allow(clippy::missing_safety_doc)]
 
+pub mod batch;
 pub mod client;
 pub mod error;
 pub mod handle;

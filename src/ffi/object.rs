@@ -219,8 +219,8 @@ pub unsafe extern "C" fn raskio_object_stat(
     unsafe {
         status(error_out, || {
             let object = handle::get(object, "object")?;
-            let (options, _) = read_options(options)?;
-            start(object.stat(&options, completion(done, user_data)?)?, op_out);
+            let options = read_options(options)?.options;
+            start(object.stat(&options, completion(done, user_data, None)?)?, op_out);
             Ok(())
         })
     }

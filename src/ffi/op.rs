@@ -9,9 +9,10 @@ use super::error::{self, ErrorInner, raskio_error};
 use super::handle::OpInner;
 use super::options::{self, Versioned};
 use super::status::{RASKIO_OK, raskio_status};
-use super::{bare_status, handle, null, unsupported, value};
+use super::{bare_status, handle, null, value};
 use crate::error::{Error, Result};
 use crate::object::{Pending, ReadOptions};
+use crate::op::items::ItemResult;
 use crate::op::{Completion, OpResult};
 use crate::sys::cuda::pointer::Memory;
 use std::ffi::c_void;
@@ -26,7 +27,7 @@ pub const RASKIO_MEMORY_AUTO: u32 = 0;
 pub const RASKIO_MEMORY_HOST: u32 = 1;
 /// Memory that the CUDA driver knows, pinned host memory included.
 pub const RASKIO_MEMORY_CUDA: u32 = 2;
-/// Flag: the last `size` bytes of the object; offset must be 0. Not in this version.
+/// Flag: the last `size` bytes of the object; offset must be 0. See "Reads".
 pub const RASKIO_READ_FROM_END: u32 = 1;
 /// Flag: copies are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_READ_ON_STREAM: u32 = 2;
@@ -68,12 +69,14 @@ unsafe impl Versioned for raskio_read_options {
 pub struct raskio_item_result {
     /// RASKIO_OK: every byte of the item is in its place.
     pub status: raskio_status,
-    /// Requests sent for it, retries included.
+    /// Requests sent for it, retries included. One that several items share counts for each of them.
     pub attempts: u32,
     /// Bytes now in the item's buffer.
     pub bytes: u64,
     /// Borrowed for the callback, NULL on success; raskio_error_clone to keep.
     pub error: *const raskio_error,
+    /// Offset of the first byte in the object.
+    pub offset: u64,
 }
 
 /// How an operation ended. Valid during the callback only.
@@ -86,10 +89,10 @@ pub struct raskio_result {
     pub status: raskio_status,
     /// Requests sent, retries included.
     pub attempts: u32,
-    /// Bytes now in the caller's buffers: on success what was asked for. On failure the buffer's contents are
-    /// unspecified.
+    /// Bytes now in the caller's buffers: on success what was asked for, or less of an object that is smaller
+    /// (RASKIO_READ_FROM_END). On failure the buffer's contents are unspecified. Of a batch: those of all items together.
     pub bytes: u64,
-    /// Offset of the first byte in the object.
+    /// Offset of the first byte in the object. Of a batch: 0.
     pub offset: u64,
     /// Borrowed for the callback, NULL on success; raskio_error_clone to keep.
     pub error: *const raskio_error,
@@ -151,24 +154,30 @@ pub unsafe extern "C" fn raskio_op_release(op: *mut raskio_op) {
     });
 }
 
+/// How a read is asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    pub(super) options: ReadOptions,
+    pub(super) place: Where,
+    /// The last bytes.
+    pub(super) from_end: bool,
+}
+
 /// The options of an operation, checked.
 ///
 /// # Safety
 /// `from` is NULL or points to struct_size readable bytes.
-pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<(ReadOptions, Where)> {
+pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<How> {
     const MEMORIES: [(u32, &str, Memory); 3] = [
         (RASKIO_MEMORY_AUTO, "RASKIO_MEMORY_AUTO", Memory::Auto),
         (RASKIO_MEMORY_HOST, "RASKIO_MEMORY_HOST", Memory::Host),
         (RASKIO_MEMORY_CUDA, "RASKIO_MEMORY_CUDA", Memory::Cuda),
     ];
     // SAFETY: promised by the caller.
-    let Some(from) = (unsafe { options::read(from) })? else { return Ok((ReadOptions::default(), Where::default())) };
+    let Some(from) = (unsafe { options::read(from) })? else { return Ok(How::default()) };
     let memory = options::choice("memory", from.memory, &MEMORIES)?;
     options::flags("flags", from.flags, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM)?;
     options::reserved("reserved0", from.reserved0)?;
-    if from.flags & RASKIO_READ_FROM_END != 0 {
-        return Err(unsupported("RASKIO_READ_FROM_END", "ask for the size with raskio_object_stat and read by offset"));
-    }
     let stream = (from.flags & RASKIO_READ_ON_STREAM != 0).then_some(from.stream);
     if stream.is_none() && !from.stream.is_null() {
         return Err(Error::invalid("stream is set, but not the flag RASKIO_READ_ON_STREAM; set both or neither"));
@@ -178,7 +187,7 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<(R
         task_size: options::set(from.task_size),
         deadline: limited.then(|| Duration::from_millis(from.deadline_ms.into())),
     };
-    Ok((options, Where { memory, stream }))
+    Ok(How { options, place: Where { memory, stream }, from_end: from.flags & RASKIO_READ_FROM_END != 0 })
 }
 
 /// What the caller says about a buffer.
@@ -195,17 +204,30 @@ impl Default for Where {
     }
 }
 
-/// The host's callback as a completion.
+/// The host's callback as a completion. `results`: room for the items of a batch, so that none need be found at the end.
 ///
 /// # Errors
 /// INVALID_ARGUMENT for NULL: without it nobody would learn how the operation ended.
-pub(super) fn completion(done: raskio_done_fn, user_data: *mut c_void) -> Result<Completion> {
-    struct Callback(unsafe extern "C" fn(*mut c_void, *const raskio_result), *mut c_void);
-    // SAFETY: the C contract: callbacks and their user data may be used from RaskIO's threads.
+pub(super) fn completion(
+    done: raskio_done_fn,
+    user_data: *mut c_void,
+    results: Option<Vec<raskio_item_result>>,
+) -> Result<Completion> {
+    struct Callback(
+        unsafe extern "C" fn(*mut c_void, *const raskio_result),
+        *mut c_void,
+        Option<Vec<raskio_item_result>>,
+    );
+    // SAFETY: the C contract: callbacks and their user data may be used from RaskIO's threads. The results hold no error yet.
     unsafe impl Send for Callback {}
     impl Callback {
-        fn call(self, result: &OpResult<'_>) {
+        fn call(mut self, result: &OpResult<'_>) {
             let error: Option<Arc<ErrorInner>> = result.error.map(error::shared);
+            let mut lent = Lent::default();
+            if let (Some(results), Some(items)) = (&mut self.2, result.items) {
+                results.extend(items.results().map(|item| lent.result(&item)));
+            }
+            let items = self.2.as_ref();
             let result = raskio_result {
                 struct_size: size_of::<raskio_result>(),
                 status: result.error.map_or(RASKIO_OK, |error| error.kind().code()),
@@ -213,16 +235,44 @@ pub(super) fn completion(done: raskio_done_fn, user_data: *mut c_void) -> Result
                 bytes: result.bytes,
                 offset: result.offset,
                 error: error.as_ref().map_or(std::ptr::null(), error::lend),
-                items: std::ptr::null(),
-                item_count: 0,
-                item_size: 0,
+                items: items.map_or(std::ptr::null(), |items| items.as_ptr()),
+                item_count: items.map_or(0, Vec::len),
+                item_size: items.map_or(0, |_| size_of::<raskio_item_result>()),
             };
-            // SAFETY: the caller promised a function that takes this user data; the result and its error outlive the call.
+            // SAFETY: the caller promised a function that takes this user data; the result and its errors outlive the call.
             unsafe { (self.0)(self.1, &result) };
         }
     }
-    let callback = Callback(done.ok_or_else(|| null("done", "a callback"))?, user_data);
+    let callback = Callback(done.ok_or_else(|| null("done", "a callback"))?, user_data, results);
     Ok(Box::new(move |result| callback.call(result)))
+}
+
+/// The errors of items, while the host looks at them. Items that failed for one reason have one error.
+#[derive(Default)]
+pub(super) struct Lent {
+    errors: Vec<Arc<ErrorInner>>,
+    last: Option<*const Error>,
+}
+
+impl Lent {
+    /// An item's result, whose error lives as long as this.
+    pub(super) fn result(&mut self, item: &ItemResult<'_>) -> raskio_item_result {
+        let error = item.error.map(|error| {
+            // Those that share one mostly lie beside each other.
+            if self.last != Some(Arc::as_ptr(error)) {
+                self.errors.push(error::shared(error));
+                self.last = Some(Arc::as_ptr(error));
+            }
+            self.errors.last().map_or(std::ptr::null(), error::lend)
+        });
+        raskio_item_result {
+            status: item.error.map_or(RASKIO_OK, |error| error.kind().code()),
+            attempts: item.attempts,
+            bytes: item.bytes,
+            error: error.unwrap_or(std::ptr::null()),
+            offset: item.offset,
+        }
+    }
 }
 
 /// Publishes an accepted operation, then hands its work over: the callback may use the handle, or free the place it

@@ -3,13 +3,16 @@
 //! A read delivers all of its bytes or fails. Bounds are checked at the call when the object's size is known, and
 //! overflow always is; with an unknown size, a range that turns out to lie beyond the end ends with RANGE. A read of
 //! 0 bytes sends nothing and completes like any other, through its callback.
+//!
+//! With RASKIO_READ_FROM_END a read delivers the last size bytes of the object, or all that it has if that is less, into the
+//! start of the buffer; the result says how many they are and where they lie. That is how a file's footer costs one round
+//! trip: an object's size that is not known is learned from the same reply. It is asked for first where the storage has no
+//! such request (WebHDFS) or the server does not answer it as one, and for more than task_size bytes, which then come by
+//! several requests.
 
-use super::client::raskio_client;
 use super::error::raskio_error;
 use super::handle::raskio_object;
-use super::op::{
-    Where, completion, raskio_done_fn, raskio_item_result, raskio_op, raskio_read_options, read_options, start,
-};
+use super::op::{How, Where, completion, raskio_done_fn, raskio_op, raskio_read_options, read_options, start};
 use super::status::raskio_status;
 use super::{handle, null, put_optional, status, unsupported};
 use crate::error::{Error, Result};
@@ -17,48 +20,6 @@ use crate::op::{in_callback, would_deadlock};
 use crate::sys::cuda::pointer;
 use crate::sys::mem::Buffer;
 use std::ffi::c_void;
-
-/// Merge ranges of one object that are close to each other, by the library's own measure.
-pub const RASKIO_COALESCE_DEFAULT: u64 = 0;
-/// One request for each range, even if ranges overlap.
-pub const RASKIO_COALESCE_NEVER: u64 = u64::MAX;
-
-/// One range of a batch. Arrays of it are passed with their stride, so that it can grow.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct raskio_read_spec {
-    /// Borrowed; the operation takes its own reference.
-    pub object: *mut raskio_object,
-    /// First byte in the object.
-    pub offset: u64,
-    /// Where the bytes go.
-    pub data: *mut c_void,
-    /// Bytes.
-    pub size: u64,
-    /// Handed to item_done.
-    pub user_data: *mut c_void,
-}
-
-/// Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
-/// callback.
-pub type raskio_item_done_fn =
-    Option<unsafe extern "C" fn(item_user_data: *mut c_void, index: usize, result: *const raskio_item_result)>;
-
-/// How a batch runs. NULL: all defaults. Copied before the call returns.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct raskio_batch_options {
-    /// sizeof(raskio_batch_options).
-    pub struct_size: usize,
-    /// Merge ranges of one object that are at most so many bytes apart. RASKIO_COALESCE_*.
-    pub coalesce_gap: u64,
-    /// But never into more than so many bytes. 0: the library's own measure.
-    pub coalesce_max: u64,
-    /// For every item. May be NULL.
-    pub read: *const raskio_read_options,
-    /// May be NULL.
-    pub item_done: raskio_item_done_fn,
-}
 
 /// Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
 /// network.
@@ -95,9 +56,14 @@ pub unsafe extern "C" fn raskio_read(
     unsafe {
         status(error_out, || {
             let object = handle::get(object, "object")?;
-            let (options, place) = read_options(options)?;
-            let done = completion(done, user_data)?;
-            let pending = object.read(offset, buffer(data, size, place)?, &options, done)?;
+            let How { options, place, from_end } = read_options(options)?;
+            let done = completion(done, user_data, None)?;
+            check_from_end(from_end, offset)?;
+            let buffer = buffer(data, size, place)?;
+            let pending = match from_end {
+                true => object.read_last(buffer, &options, done)?,
+                false => object.read(offset, buffer, &options, done)?,
+            };
             start(pending, op_out);
             Ok(())
         })
@@ -106,7 +72,8 @@ pub unsafe extern "C" fn raskio_read(
 
 /// As raskio_read, and waits. Blocks, so not from a callback.
 ///
-/// bytes_out: may be NULL; receives the bytes read, which is size.
+/// bytes_out: may be NULL; receives the bytes read, which is size; with RASKIO_READ_FROM_END less, of an object that has
+///   less. raskio_object_size knows then where they lie.
 /// error_out: may be NULL; as for raskio_read.
 ///
 /// WOULD_DEADLOCK: called from inside a callback. Every status of raskio_read.
@@ -127,42 +94,15 @@ pub unsafe extern "C" fn raskio_read_sync(
             if in_callback() {
                 return Err(would_deadlock("raskio_read_sync"));
             }
-            let (options, place) = read_options(options)?;
-            let bytes = object.read_sync(offset, buffer(data, size, place)?, &options)?;
+            let How { options, place, from_end } = read_options(options)?;
+            check_from_end(from_end, offset)?;
+            let buffer = buffer(data, size, place)?;
+            let bytes = match from_end {
+                true => object.read_last_sync(buffer, &options)?,
+                false => object.read_sync(offset, buffer, &options)?,
+            };
             put_optional(bytes_out, bytes);
             Ok(())
-        })
-    }
-}
-
-/// Reads many ranges, of one object or of several, as one operation. Not in this version.
-///
-/// specs: spec_count ranges, spec_size bytes apart (sizeof(raskio_read_spec)). Copied before the call returns.
-/// The rest as for raskio_read.
-///
-/// UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn raskio_read_batch(
-    client: *mut raskio_client,
-    specs: *const raskio_read_spec,
-    spec_count: usize,
-    spec_size: usize,
-    options: *const raskio_batch_options,
-    done: raskio_done_fn,
-    user_data: *mut c_void,
-    op_out: *mut *mut raskio_op,
-    error_out: *mut *mut raskio_error,
-) -> raskio_status {
-    let _ = (spec_size, options, op_out);
-    // SAFETY: the C contract: pointers are NULL or valid.
-    unsafe {
-        status(error_out, || {
-            handle::get(client, "client")?;
-            if specs.is_null() && spec_count > 0 {
-                return Err(null("specs", &format!("an array of {spec_count} ranges")));
-            }
-            drop(completion(done, user_data)?);
-            Err(unsupported("raskio_read_batch", "call raskio_read for each range"))
         })
     }
 }
@@ -193,17 +133,25 @@ pub unsafe extern "C" fn raskio_write(
             if data.is_null() && size > 0 {
                 return Err(null("data", "a buffer to write from"));
             }
-            drop(completion(done, user_data)?);
+            drop(completion(done, user_data, None)?);
             Err(unsupported("raskio_write", "remote objects can only be read, and there are no local files yet"))
         })
     }
+}
+
+/// Of the last bytes nobody knows the offset.
+pub(super) fn check_from_end(from_end: bool, offset: u64) -> Result<()> {
+    if from_end && offset != 0 {
+        return Err(Error::invalid(format!("offset is {offset}; with RASKIO_READ_FROM_END it must be 0")));
+    }
+    Ok(())
 }
 
 /// The caller's buffer.
 ///
 /// # Safety
 /// `data` is NULL, or `size` writable bytes that are RaskIO's until the operation has ended; a stream lasts as long.
-unsafe fn buffer(data: *mut c_void, size: u64, place: Where) -> Result<Buffer> {
+pub(super) unsafe fn buffer(data: *mut c_void, size: u64, place: Where) -> Result<Buffer> {
     if data.is_null() && size > 0 {
         return Err(null("data", "a buffer to read into"));
     }

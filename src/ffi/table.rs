@@ -10,16 +10,16 @@
 //! if (api && RASKIO_API_HAS(api, read)) { api->read(...); }
 //! ```
 
+use super::batch::{raskio_batch_options, raskio_read_spec};
 use super::client::{raskio_client, raskio_client_options};
 use super::error::raskio_error;
 use super::log::raskio_log_fn;
 use super::object::{raskio_object, raskio_object_info, raskio_object_options};
 use super::op::{raskio_done_fn, raskio_op, raskio_read_options};
-use super::read::{raskio_batch_options, raskio_read_spec};
 use super::stats::raskio_stats;
 use super::status::raskio_status;
 use super::version::{RASKIO_ABI_MAJOR, RASKIO_ABI_MINOR};
-use super::{client, error, log, object, op, read, stats, status, version};
+use super::{batch, client, error, log, object, op, read, stats, status, version};
 use std::ffi::{c_char, c_void};
 
 /// Every function of this header, in the order in which they were added: the same pointers as the direct symbols.
@@ -168,7 +168,7 @@ static API: raskio_api = raskio_api {
     object_drop_cache: object::raskio_object_drop_cache,
     read: read::raskio_read,
     read_sync: read::raskio_read_sync,
-    read_batch: read::raskio_read_batch,
+    read_batch: batch::raskio_read_batch,
     write: read::raskio_write,
     op_acquire: op::raskio_op_acquire,
     op_cancel: op::raskio_op_cancel,

@@ -9,8 +9,9 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectCore;
 use crate::op::Operation;
+use crate::op::items::Part;
 use crate::stats::Stats;
-use crate::sys::mem::Buffer;
+use crate::sys::mem::{Buffer, BufferPart};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,11 +44,27 @@ pub struct Kind {
 pub const KINDS: &[Kind] = &[host::KIND, cuda::KIND];
 
 /// A buffer that is about to be cut into sinks, from its begin to its end.
-pub trait Target {
+pub trait Target: Send {
     /// The most bytes that one sink can take; `None`: any number.
     fn limit(&self) -> Option<u64>;
     /// The sink for the next `n` bytes.
     fn next(&mut self, n: u64) -> Box<dyn Sink>;
+    /// Targets of the same group can share a sink.
+    fn group(&self) -> Group;
+    /// The next `n` bytes, for a sink that is shared.
+    fn part(&mut self, n: u64) -> BufferPart;
+    /// A sink for `len` bytes of a request, of which some go to each of `parts` of this group: those from so many bytes
+    /// on. The parts are in order of that number; what none of them takes is dropped, what several take goes to each.
+    fn scatter(&self, len: u64, parts: Vec<(u64, BufferPart)>) -> Box<dyn Sink>;
+}
+
+/// What targets have in common that can share a sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// Whoever moves the bytes on, by address; 0: nobody has to.
+    pub stager: usize,
+    /// The caller's stream.
+    pub stream: Option<usize>,
 }
 
 /// Whom a request is for, and what it reads.
@@ -55,22 +72,33 @@ pub trait Target {
 pub struct Owner {
     /// The operation that it belongs to.
     pub op: Arc<Operation>,
+    /// What of that it carries.
+    pub part: Part,
     /// What it reads.
     pub object: Arc<ObjectCore>,
+}
+
+impl Owner {
+    /// Whether nobody waits for its bytes any more.
+    pub fn is_over(&self) -> bool {
+        self.op.is_over_for(&self.part)
+    }
 }
 
 /// The end of one request: whoever holds it must finish it, once, when the bytes are where the caller wants them. Dropping it
 /// finishes it as INTERNAL, so that not even a bug leaves its operation waiting for ever.
 pub struct RequestDone {
     owner: Owner,
+    /// Bytes that it was to read.
+    len: u64,
     /// `None`: it is finished.
     result: Option<Result<()>>,
 }
 
 impl RequestDone {
-    /// The request ended like this.
-    pub fn new(owner: Owner, result: Result<()>) -> RequestDone {
-        RequestDone { owner, result: Some(result) }
+    /// The request, of `len` bytes, ended like this.
+    pub fn new(owner: Owner, len: u64, result: Result<()>) -> RequestDone {
+        RequestDone { owner, len, result: Some(result) }
     }
 
     /// Whom it is for.
@@ -85,10 +113,10 @@ impl RequestDone {
         }
     }
 
-    /// `bytes` of the request are in the caller's buffer.
+    /// The first `bytes` of the request are in the caller's buffers.
     pub fn finish(mut self, bytes: u64) {
         if let Some(result) = self.result.take() {
-            self.owner.op.finish_one(bytes, result);
+            self.owner.op.finish(&self.owner.part, bytes, self.len, result);
         }
     }
 }
@@ -98,7 +126,8 @@ impl Drop for RequestDone {
         if self.result.take().is_some() {
             let name = self.owner.object.name();
             let words = format!("{name}: the end of a request was lost; this is a bug in RaskIO");
-            self.owner.op.finish_one(0, Err(Error::new(ErrorKind::Internal, words)));
+            let error = Error::new(ErrorKind::Internal, words);
+            self.owner.op.finish(&self.owner.part, 0, self.len, Err(error));
         }
     }
 }

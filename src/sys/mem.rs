@@ -1,7 +1,7 @@
 //! Caller's memory, and pages of our own.
 
 use crate::error::{Error, Result};
-use crate::sys::cuda::CudaBuffer;
+use crate::sys::cuda::{CudaBuffer, CudaPart};
 use std::ptr;
 
 /// A caller's buffer, wherever it is.
@@ -25,6 +25,22 @@ impl Buffer {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Its first `n` bytes (all of them, if there are fewer). The rest is the caller's again.
+    pub fn split_to(self, n: u64) -> Buffer {
+        match self {
+            Buffer::Host(mut buffer) => Buffer::Host(buffer.split_to(n)),
+            Buffer::Cuda(buffer) => Buffer::Cuda(buffer.cut_to(n)),
+        }
+    }
+}
+
+/// A part of a caller's buffer.
+pub enum BufferPart {
+    /// In host memory.
+    Host(HostBuffer),
+    /// In memory that the CUDA driver writes.
+    Cuda(CudaPart),
 }
 
 impl From<HostBuffer> for Buffer {
@@ -94,6 +110,13 @@ impl HostBuffer {
         self.written += n;
         true
     }
+}
+
+/// A test's memory as a caller's buffer; it must outlive that, and is not touched meanwhile.
+#[cfg(test)]
+pub(crate) fn lent(memory: &mut [u8]) -> HostBuffer {
+    // SAFETY: the tests that call this keep the memory until the buffer is dropped.
+    unsafe { HostBuffer::new(memory.as_mut_ptr(), memory.len() as u64) }
 }
 
 /// Bytes of a page.

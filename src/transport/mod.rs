@@ -1,6 +1,7 @@
 //! Moving bytes: what every way of doing it has in common.
 
 pub mod inbox;
+pub mod lanes;
 pub mod reactor;
 pub mod thread_pool;
 pub mod waker;
@@ -10,10 +11,12 @@ use crate::endpoint::{Amended, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectCore;
 use crate::op::Operation;
-use crate::plan::ByteRange;
+use crate::op::items::Part;
+use crate::plan::{self, ByteRange};
 use crate::retry::History;
-use crate::staging::{Owner, RequestDone, Room, Sink, Told};
+use crate::staging::{self, Owner, RequestDone, Room, Sink, Told};
 use crate::stats::Stats;
+use lanes::Weigh;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +24,8 @@ use std::time::Instant;
 pub trait Transport: Send + Sync {
     /// Takes the requests of one operation: one lock and one wake-up per thread, however many they are.
     fn submit(&self, batch: Vec<Transfer>);
+    /// This part of `op` sends nothing. It ends on a thread of the transport's, also one that is busy.
+    fn end_soon(&self, op: Arc<Operation>, part: Part);
     /// `op` is over: end what is left of it, soon.
     fn sweep(&self, op: &Operation);
     /// Closes what is idle.
@@ -49,7 +54,7 @@ pub const KINDS: &[Kind] = &[thread_pool::KIND, reactor::pool::KIND];
 
 /// What a request does.
 pub enum Job {
-    /// A read of no bytes: sends nothing, completes on a RaskIO thread all the same.
+    /// There turned out to be nothing to read.
     Nothing,
     /// Asks for the size; `probe`: by a GET of the first byte.
     Stat {
@@ -63,6 +68,38 @@ pub enum Job {
         /// Where it goes.
         sink: Box<dyn Sink>,
     },
+    /// Reads the last bytes of an object whose size is not known. It becomes a read when that is.
+    End(Box<End>),
+}
+
+/// The last bytes of an object.
+pub struct End {
+    /// So many, or all that there are.
+    pub len: u64,
+    /// How the next attempt goes about it.
+    pub ask: Ask,
+    /// Where they go.
+    pub to: EndTo,
+}
+
+/// What to ask a server for that is to give the end of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The end: one request for everything.
+    End,
+    /// The size first.
+    Size {
+        /// By a GET of the first byte.
+        probe: bool,
+    },
+}
+
+/// Where the end of an object goes.
+pub enum EndTo {
+    /// All of it comes by one request.
+    Sink(Box<dyn Sink>),
+    /// It is cut once its size is known, since it may take several requests of so many bytes.
+    Target(Box<dyn staging::Target>, u64),
 }
 
 /// A request while a transport holds it. It must eventually be finished; dropping it finishes it as INTERNAL, so that
@@ -70,6 +107,8 @@ pub enum Job {
 pub struct Transfer {
     /// The operation it belongs to.
     pub op: Arc<Operation>,
+    /// What of that it carries.
+    pub part: Part,
     /// What it reads.
     pub object: Arc<ObjectCore>,
     /// What it does; `None` once it is finished.
@@ -92,11 +131,12 @@ pub struct Transfer {
 
 impl Transfer {
     /// A request that nobody has tried yet.
-    pub fn new(op: Arc<Operation>, object: Arc<ObjectCore>, job: Job) -> Transfer {
+    pub fn new(op: Arc<Operation>, part: Part, object: Arc<ObjectCore>, job: Job) -> Transfer {
         let history = History::default();
         let amended = Amended::default();
         Transfer {
             op,
+            part,
             object,
             job: Some(job),
             history,
@@ -112,6 +152,11 @@ impl Transfer {
     /// What it does.
     pub fn job(&self) -> &Job {
         self.job.as_ref().unwrap_or(&Job::Nothing)
+    }
+
+    /// Whether it need not run.
+    pub fn is_over(&self) -> bool {
+        self.op.is_over_for(&self.part)
     }
 
     /// What it does, to go on with it.
@@ -131,20 +176,104 @@ impl Transfer {
     pub fn line(&self) -> Option<usize> {
         match self.job() {
             Job::Read { sink, .. } => sink.line(),
+            Job::End(end) => match &end.to {
+                EndTo::Sink(sink) => sink.line(),
+                EndTo::Target(..) => None,
+            },
             Job::Nothing | Job::Stat { .. } => None,
         }
     }
 
-    /// Whether it sends nothing.
-    pub fn is_nothing(&self) -> bool {
-        matches!(self.job(), Job::Nothing)
+    /// Whether its next attempt asks for the size, and if so, whether by a GET.
+    pub fn asks_size(&self) -> Option<bool> {
+        match self.job() {
+            Job::Stat { probe } => Some(*probe),
+            Job::End(end) => match end.ask {
+                Ask::Size { probe } => Some(probe),
+                Ask::End => None,
+            },
+            Job::Nothing | Job::Read { .. } => None,
+        }
+    }
+
+    /// How much of the end of its object it asks for, not knowing where that begins.
+    pub fn asks_end(&self) -> Option<u64> {
+        match self.job() {
+            Job::End(end) if end.ask == Ask::End => Some(end.len),
+            Job::End(_) | Job::Nothing | Job::Stat { .. } | Job::Read { .. } => None,
+        }
+    }
+
+    /// Its next attempt asks for the size.
+    pub fn ask_size(&mut self, by_get: bool) {
+        match &mut self.job {
+            Some(Job::Stat { probe }) => *probe = by_get,
+            Some(Job::End(end)) => end.ask = Ask::Size { probe: by_get },
+            Some(Job::Nothing | Job::Read { .. }) | None => {}
+        }
+    }
+
+    /// The end that it asks for is this range, of which bytes come now: of one that is cut they never do.
+    pub fn become_read(&mut self, range: ByteRange) {
+        self.op.set_offset(&self.part, range.start);
+        self.job = match self.job.take() {
+            Some(Job::End(end)) => match end.to {
+                EndTo::Sink(sink) => Some(Job::Read { range, sink }),
+                EndTo::Target(mut target, _) => Some(Job::Read { range, sink: target.next(range.len) }),
+            },
+            other => other,
+        };
+    }
+
+    /// The end that it asks for is this range, which may be empty. What it takes to read that: nothing, itself, or several.
+    pub fn found_end(mut self, range: ByteRange) -> Found {
+        let Some(Job::End(end)) = self.job.take() else { return Found::Nothing(self) };
+        self.op.set_offset(&self.part, range.start);
+        match end.to {
+            _ if range.len == 0 => {
+                self.job = Some(Job::Nothing);
+                Found::Nothing(self)
+            }
+            EndTo::Sink(sink) => {
+                self.job = Some(Job::Read { range, sink });
+                Found::Read(self)
+            }
+            EndTo::Target(mut target, task_size) => {
+                let make = |range: ByteRange| {
+                    let job = Job::Read { range, sink: target.next(range.len) };
+                    Transfer::new(self.op.clone(), self.part.clone(), self.object.clone(), job)
+                };
+                let several: Vec<Transfer> = plan::split(range.start, range.len, task_size).map(make).collect();
+                // No more than fit into the memory that holds them.
+                let more = u32::try_from(several.len() - 1).unwrap_or(u32::MAX);
+                self.op.add_requests(&self.part, more);
+                Found::Several(several)
+            }
+        }
+    }
+
+    /// Its object ends at `end`, within what it reads. Items that lie beyond it fail, and it goes on for the others; false if
+    /// there is nothing to choose from.
+    pub fn cut_at(&mut self, end: u64) -> bool {
+        let (Part::Spans(spans), Some(Job::Read { range, .. })) = (&self.part, &mut self.job) else { return false };
+        for span in spans.iter().filter(|span| range.start + span.at + span.len > end) {
+            let (start, len) = (range.start + span.at, span.len);
+            let asked = ByteRange { start, len };
+            let words = format!(
+                "{}: bytes {asked}: the object ends after {end} bytes; read no further than its size",
+                self.object.name()
+            );
+            self.op.fail_part(&Part::Item(span.item), Error::new(ErrorKind::Range, words));
+        }
+        range.len = end - range.start;
+        true
     }
 
     /// What is still missing of its range.
     pub fn missing(&self) -> Option<ByteRange> {
         match self.job() {
             Job::Read { range, sink } => Some(range.skip(sink.written())),
-            Job::Nothing | Job::Stat { .. } => None,
+            Job::Nothing | Job::Stat { .. } | Job::End(_) => None,
         }
     }
 
@@ -152,7 +281,7 @@ impl Transfer {
     pub fn written(&self) -> u64 {
         match self.job() {
             Job::Read { sink, .. } => sink.written(),
-            Job::Nothing | Job::Stat { .. } => 0,
+            Job::Nothing | Job::Stat { .. } | Job::End(_) => 0,
         }
     }
 
@@ -160,21 +289,33 @@ impl Transfer {
     pub fn prepare(&mut self, told: &mut dyn FnMut() -> Told) -> Room {
         match &mut self.job {
             Some(Job::Read { sink, .. }) => sink.prepare(told),
+            Some(Job::End(end)) => match (&mut end.to, end.ask) {
+                (EndTo::Sink(sink), Ask::End) => sink.prepare(told),
+                // Not before bytes may come.
+                (EndTo::Sink(_) | EndTo::Target(..), _) => Room::Yes,
+            },
             Some(Job::Nothing | Job::Stat { .. }) | None => Room::Yes,
         }
     }
 
     /// It waits, for its next attempt or for a name: its sink gives up what others could use.
     pub fn pause(&mut self) {
-        if let Some(Job::Read { sink, .. }) = &mut self.job {
-            sink.pause(&Owner { op: self.op.clone(), object: self.object.clone() });
-        }
+        let sink = match &mut self.job {
+            Some(Job::Read { sink, .. }) => sink,
+            Some(Job::End(end)) => match &mut end.to {
+                EndTo::Sink(sink) => sink,
+                EndTo::Target(..) => return,
+            },
+            Some(Job::Nothing | Job::Stat { .. }) | None => return,
+        };
+        sink.pause(&Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() });
     }
 
     /// What it is, for messages: the object and the range.
     pub fn describe(&self) -> String {
         match self.job() {
             Job::Read { range, .. } => format!("{}: bytes {range}", self.object.name()),
+            Job::End(end) => format!("{}: the last {} bytes", self.object.name(), end.len),
             Job::Stat { .. } => format!("{}: stat", self.object.name()),
             Job::Nothing => self.object.name().to_owned(),
         }
@@ -187,11 +328,35 @@ impl Transfer {
 
     fn end(&mut self, result: Result<()>) {
         let Some(job) = self.job.take() else { return };
-        let owner = Owner { op: self.op.clone(), object: self.object.clone() };
-        let done = RequestDone::new(owner, result);
+        let owner = Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() };
         match job {
-            Job::Read { sink, .. } => sink.commit(done),
-            Job::Nothing | Job::Stat { .. } => done.finish(0),
+            Job::Read { range, sink } => sink.commit(RequestDone::new(owner, range.len, result)),
+            // Of the end something is missing, whatever it is.
+            Job::End(end) => {
+                drop(end.to);
+                RequestDone::new(owner, end.len.max(1), result).finish(0);
+            }
+            Job::Nothing | Job::Stat { .. } => RequestDone::new(owner, 0, result).finish(0),
+        }
+    }
+}
+
+/// What it takes to read the end of an object that was found.
+pub enum Found {
+    /// Nothing: the object is empty.
+    Nothing(Transfer),
+    /// The same request.
+    Read(Transfer),
+    /// Several.
+    Several(Vec<Transfer>),
+}
+
+impl Weigh for Transfer {
+    fn weight(&self) -> u64 {
+        match self.job() {
+            Job::Read { range, .. } => range.len,
+            Job::End(end) => end.len,
+            Job::Nothing | Job::Stat { .. } => 0,
         }
     }
 }

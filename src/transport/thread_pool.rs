@@ -3,13 +3,14 @@
 //! Each drives a multi handle of its own rather than `curl_easy_perform`, which nothing can end promptly; so it is the
 //! reactor's loop with room for one, fed from a common board.
 
-use super::reactor::engine::{Engine, Message, Stop};
-use super::reactor::pool::{accept, start_threads, works};
+use super::reactor::engine::{Engine, Stop};
+use super::reactor::pool::{accept, start_threads};
 use super::{Kind, Transfer, Transport};
 use crate::config::{Backend, Config};
 use crate::error::Result;
 use crate::exit::Threads;
 use crate::op::Operation;
+use crate::op::items::Part;
 use crate::stats::Stats;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,16 +48,15 @@ impl Transport for ThreadPool {
     fn submit(&self, batch: Vec<Transfer>) {
         let watcher = self.watcher.fetch_add(1, Ordering::Relaxed) % self.engine.members.len();
         accept(&self.engine, &batch, watcher);
-        let refused = if batch.first().is_some_and(Transfer::is_nothing) {
-            // Nothing to wait for: any thread ends it at once, even one that is busy.
-            let batch = batch.into_iter().map(Message::Work).collect();
-            self.engine.members[watcher].inbox.push(batch).map_err(works)
-        } else {
-            self.engine.post(batch, false)
-        };
-        if let Err(late) = refused {
+        if let Err(late) = self.engine.post(batch, false) {
             self.engine.refuse(late);
         }
+    }
+
+    /// Nothing to wait for: any thread ends it at once, even one that is busy.
+    fn end_soon(&self, op: Arc<Operation>, part: Part) {
+        let member = self.watcher.fetch_add(1, Ordering::Relaxed) % self.engine.members.len();
+        self.engine.end_soon(member, op, part);
     }
 
     fn sweep(&self, op: &Operation) {

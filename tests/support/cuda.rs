@@ -380,6 +380,15 @@ impl DeviceMemory {
         assert!(self.all()[GUARD..GUARD + self.len] == *pattern_at(offset, self.len), "the bytes are wrong");
     }
 
+    /// The first `len` bytes are those of the pattern, and nothing else was written.
+    #[track_caller]
+    pub fn assert_start(&self, offset: u64, len: usize) {
+        let bytes = self.all();
+        assert!(bytes[GUARD..GUARD + len] == *pattern_at(offset, len), "the bytes are wrong");
+        let rest = bytes[..GUARD].iter().chain(&bytes[GUARD + len..]);
+        assert!(rest.copied().all(|byte| byte == GUARD_BYTE), "more than {len} bytes were written");
+    }
+
     /// Nothing was ever written.
     #[track_caller]
     pub fn assert_untouched(&self) {

@@ -2,6 +2,7 @@
 // Each test is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub mod batch;
 pub mod child;
 pub mod cuda;
 pub mod relay;
@@ -9,8 +10,8 @@ pub mod relay;
 use raskio::client::{Client, Hooks, OnShutDown};
 use raskio::config::{Backend, Config, Overrides};
 use raskio::error::{Error, ErrorKind};
-use raskio::object::{Object, ObjectOptions, ReadOptions};
-use raskio::op::{OpResult, Operation};
+use raskio::object::{Object, ObjectOptions, Pending, ReadOptions};
+use raskio::op::{Completion, OpResult, Operation};
 use raskio::sys::mem::HostBuffer;
 use raskio::transport::{KINDS, Kind};
 use raskio_testserver::pattern_at;
@@ -276,6 +277,21 @@ pub fn start_with(object: &Arc<Object>, offset: u64, len: usize, options: &ReadO
 
 /// [`start_with`], or why it was not accepted. The completion is not called then, which is checked.
 pub fn try_start(object: &Arc<Object>, offset: u64, len: usize, options: &ReadOptions) -> Result<Reading, Error> {
+    try_reading(offset, len, |buffer, done| object.read(offset, buffer, options, done))
+}
+
+/// Starts a read of the last `len` bytes.
+#[track_caller]
+pub fn start_last(object: &Arc<Object>, len: usize, options: &ReadOptions) -> Reading {
+    let started = try_reading(0, len, |buffer, done| object.read_last(buffer, options, done));
+    started.unwrap_or_else(|error| panic!("the read was not accepted: {error}"))
+}
+
+fn try_reading(
+    offset: u64,
+    len: usize,
+    read: impl FnOnce(HostBuffer, Completion) -> Result<Pending, Error>,
+) -> Result<Reading, Error> {
     let mut buffer = Guarded::new(len);
     let (sender, outcome) = channel();
     let calls = Arc::new(AtomicUsize::new(0));
@@ -284,7 +300,7 @@ pub fn try_start(object: &Arc<Object>, offset: u64, len: usize, options: &ReadOp
         counted.fetch_add(1, Ordering::SeqCst);
         let _ = sender.send(Outcome::of(result));
     });
-    match object.read(offset, buffer.host(), options, done) {
+    match read(buffer.host(), done) {
         Ok(pending) => {
             let op = pending.op().clone();
             pending.submit();
@@ -329,13 +345,19 @@ impl Reading {
     /// Waits for success, and checks every byte against the pattern.
     #[track_caller]
     pub fn succeeds(&mut self) -> Outcome {
+        self.succeeds_at(self.offset, self.buffer().len)
+    }
+
+    /// Waits for success with so many bytes from this offset on, and checks them and that nothing else was written.
+    #[track_caller]
+    pub fn succeeds_at(&mut self, offset: u64, len: usize) -> Outcome {
         let outcome = self.wait();
         outcome.succeeds();
-        let bytes = self.buffer().bytes();
-        assert_eq!(outcome.bytes, bytes.len() as u64);
-        assert_eq!(outcome.offset, self.offset);
+        let (bytes, rest) = self.buffer().bytes().split_at(len);
+        assert_eq!((outcome.offset, outcome.bytes), (offset, len as u64));
+        assert!(rest.iter().all(|byte| *byte == GUARD_BYTE), "more than {len} bytes were written");
         // Not assert_eq: nobody reads megabytes of numbers.
-        if let Some(at) = bytes.iter().zip(pattern_at(self.offset, bytes.len())).position(|(got, want)| *got != want) {
+        if let Some(at) = bytes.iter().zip(pattern_at(offset, bytes.len())).position(|(got, want)| *got != want) {
             panic!("byte {at} of {} is wrong", bytes.len());
         }
         outcome

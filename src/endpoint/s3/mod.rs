@@ -13,8 +13,8 @@ pub mod sign;
 use super::dressed::{Dressed, Look};
 use super::head::ResponseHead;
 use super::redirect::Home;
-use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Target, WireRequest};
-use super::{access, headers, http, redact};
+use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Tail, Target};
+use super::{WireRange, WireRequest, access, headers, http, redact};
 use crate::clock;
 use crate::credentials::authority::Authority;
 use crate::credentials::services::xml_element;
@@ -30,9 +30,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The row in [`super::KINDS`]: signed, or unsigned where no credentials are found.
-pub const KIND: Kind = Kind { number: 2, name: "S3", matches, open };
+pub const KIND: Kind = Kind { number: 2, name: "S3", coalesce_gap: COALESCE_GAP, matches, open };
 /// Never signed.
-pub const PUBLIC: Kind = Kind { number: 3, name: "S3_PUBLIC", matches, open };
+pub const PUBLIC: Kind = Kind { number: 3, name: "S3_PUBLIC", coalesce_gap: COALESCE_GAP, matches, open };
+
+/// A request takes tens of milliseconds there, and is paid for.
+pub(super) const COALESCE_GAP: u64 = 256 << 10;
 
 /// Where nothing names a region. AWS answers there with the right one.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -157,7 +160,7 @@ impl S3Endpoint {
         }
     }
 
-    fn request(&self, target: &Arc<Target>, head: bool, range: Option<ByteRange>) -> Result<WireRequest> {
+    fn request(&self, target: &Arc<Target>, head: bool, range: Option<WireRange>) -> Result<WireRequest> {
         let unsigned = |region| WireRequest {
             target: target.clone(),
             url: None,
@@ -305,11 +308,23 @@ impl Endpoint for S3Endpoint {
     }
 
     fn get(&self, target: &Arc<Target>, range: ByteRange) -> Result<WireRequest> {
-        self.request(target, false, Some(range))
+        self.request(target, false, Some(range.into()))
+    }
+
+    fn gives_last(&self) -> bool {
+        true
+    }
+
+    fn last(&self, target: &Arc<Target>, len: u64) -> Result<WireRequest> {
+        self.request(target, false, Some(WireRange::Last(len)))
+    }
+
+    fn check_last(&self, len: u64, head: &ResponseHead) -> Result<Tail> {
+        http::check_last(len, head, true).map_err(|error| error.with_http_status(head.status))
     }
 
     fn stat(&self, target: &Arc<Target>, probe: bool) -> Result<WireRequest> {
-        self.request(target, !probe, probe.then_some(ByteRange { start: 0, len: 1 }))
+        self.request(target, !probe, probe.then_some(ByteRange { start: 0, len: 1 }.into()))
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {

@@ -406,13 +406,19 @@ impl BounceBuffer {
         self.written
     }
 
-    /// Starts copying what was written. The buffer must live until the copy is done.
+    /// Starts copying what lies at `at` to a part. The buffer must live until the copy is done.
     ///
     /// # Errors
     /// What the driver says; nothing was started then.
-    pub fn copy(&self, current: &Current<'_>, stream: &Stream, to: &CudaPart) -> std::result::Result<(), Failure> {
+    pub fn copy(
+        &self,
+        current: &Current<'_>,
+        stream: &Stream,
+        at: usize,
+        to: &CudaPart,
+    ) -> std::result::Result<(), Failure> {
         match &self.pinned {
-            Some(pinned) => stream.copy(current, to, pinned, self.written),
+            Some(pinned) => stream.copy(current, to, pinned, at),
             // Until its drop it has memory.
             None => Ok(()),
         }

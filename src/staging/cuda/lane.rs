@@ -24,14 +24,16 @@ pub enum Then {
 pub struct Copy {
     /// What to copy. `None`: nothing.
     pub buffer: Option<BounceBuffer>,
-    /// Where to.
-    pub to: CudaPart,
+    /// Where to: what lies from so many bytes on in the buffer goes to each.
+    pub to: Vec<(usize, CudaPart)>,
     /// The caller's stream; `None`: the stager's own.
     pub stream: Option<usize>,
     /// What follows.
     pub then: Then,
     /// Bytes of the request that are in place, over all its copies. `None`: this is the first and the last.
     pub placed: Option<Arc<AtomicU64>>,
+    /// Some of it could not be started, and what was is only waited for.
+    pub failed: bool,
 }
 
 impl Copy {
@@ -66,18 +68,19 @@ impl Copy {
         self
     }
 
-    /// Its operation fails, unless something failed before.
+    /// Those that it is for fail, unless something failed before.
     pub fn fail(&mut self, error: Error) {
         let error = error.context(self.owner().object.name());
+        self.failed = true;
         match &mut self.then {
             Then::Finish(done) => done.fail(error),
-            Then::GoOn(owner) => owner.op.fail(error),
+            Then::GoOn(owner) => owner.op.fail_part(&owner.part, error),
         }
     }
 
     /// The end of it: the buffer goes back first, then the operation hears of it. `copied`: the bytes are in place.
     pub fn end(mut self, copied: bool) {
-        let bytes = if copied { self.bytes() as u64 } else { 0 };
+        let bytes = if copied && !self.failed { self.bytes() as u64 } else { 0 };
         drop(self.buffer.take());
         let before = self.placed.as_ref().map_or(0, |placed| placed.fetch_add(bytes, Ordering::AcqRel));
         match self.then {

@@ -10,7 +10,7 @@ pub mod event_pool;
 pub mod lane;
 pub mod stager;
 
-use super::{Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
+use super::{Group, Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
@@ -18,7 +18,7 @@ use crate::stats::Stats;
 use crate::sync::Mutex;
 use crate::sys::cuda::pointer::Home;
 use crate::sys::cuda::{Context, CudaBuffer, CudaPart, Relaxed};
-use crate::sys::mem::Buffer;
+use crate::sys::mem::{Buffer, BufferPart};
 use crate::sys::process;
 use bounce_buffer::{BounceBuffer, Limits, Place, Taken, Turn};
 use lane::{Copy, Then};
@@ -161,14 +161,63 @@ impl Target for CudaTarget {
     }
 
     fn next(&mut self, n: u64) -> Box<dyn Sink> {
+        let part = self.buffer.split_to(n);
+        self.sink(part.len(), vec![(0, part)])
+    }
+
+    fn group(&self) -> Group {
+        Group { stager: Arc::as_ptr(&self.stager) as usize, stream: self.buffer.stream() }
+    }
+
+    fn part(&mut self, n: u64) -> BufferPart {
+        BufferPart::Cuda(self.buffer.split_to(n))
+    }
+
+    fn scatter(&self, len: u64, parts: Vec<(u64, BufferPart)>) -> Box<dyn Sink> {
+        let cuda = |(at, part)| match part {
+            BufferPart::Cuda(part) => Some((at, part)),
+            // Of another group.
+            BufferPart::Host(_) => None,
+        };
+        self.sink(len, parts.into_iter().filter_map(cuda).collect())
+    }
+}
+
+impl CudaTarget {
+    fn sink(&self, len: u64, parts: Vec<(u64, CudaPart)>) -> Box<dyn Sink> {
         Box::new(CudaSink {
             stager: self.stager.clone(),
-            rest: self.buffer.split_to(n),
+            rest: Rest { len, parts },
             stream: self.buffer.stream(),
             hold: Hold::Nothing,
             sent: 0,
             placed: None,
         })
+    }
+}
+
+/// What of a request was not sent to the stager yet.
+struct Rest {
+    len: u64,
+    /// Where it goes, from so many bytes on.
+    parts: Vec<(u64, CudaPart)>,
+}
+
+impl Rest {
+    /// Takes the first `n` bytes off.
+    fn split_to(&mut self, n: u64) -> Vec<(usize, CudaPart)> {
+        let n = n.min(self.len);
+        self.len -= n;
+        let mut taken = Vec::new();
+        for (at, part) in &mut self.parts {
+            if *at < n {
+                // No more than a buffer holds.
+                taken.push((*at as usize, part.split_to(n - *at)));
+            }
+            *at = at.saturating_sub(n);
+        }
+        self.parts.retain(|(_, part)| !part.is_empty());
+        taken
     }
 }
 
@@ -179,11 +228,10 @@ enum Hold {
     Buffer(BounceBuffer),
 }
 
-/// A part of the caller's buffer in device memory.
+/// Parts of the caller's buffers in device memory: one, or those of a request that several items share.
 struct CudaSink {
     stager: Arc<Stager>,
-    /// What has not been sent to the stager.
-    rest: CudaPart,
+    rest: Rest,
     stream: Option<usize>,
     hold: Hold,
     /// Bytes that were sent to the stager.
@@ -202,7 +250,8 @@ impl CudaSink {
         };
         let len = buffer.as_ref().map_or(0, BounceBuffer::written) as u64;
         self.sent += len;
-        Copy { buffer, to: self.rest.split_to(len), stream: self.stream, then, placed: self.placed.clone() }
+        let to = self.rest.split_to(len);
+        Copy { buffer, to, stream: self.stream, then, placed: self.placed.clone(), failed: false }
     }
 }
 
@@ -211,7 +260,7 @@ impl Sink for CudaSink {
         let turn = match &self.hold {
             Hold::Buffer(_) => return Room::Yes,
             Hold::InLine(place) => place.look(),
-            Hold::Nothing => match self.stager.cache().take(self.rest.len(), told) {
+            Hold::Nothing => match self.stager.cache().take(self.rest.len, told) {
                 Taken::Now(buffer) => Turn::Granted(buffer),
                 Taken::InLine(place) => {
                     self.hold = Hold::InLine(place);
@@ -240,7 +289,7 @@ impl Sink for CudaSink {
     fn write(&mut self, bytes: &[u8]) -> bool {
         match &mut self.hold {
             // The buffer may be larger than the part.
-            Hold::Buffer(buffer) if (buffer.written() + bytes.len()) as u64 <= self.rest.len() => buffer.write(bytes),
+            Hold::Buffer(buffer) if (buffer.written() + bytes.len()) as u64 <= self.rest.len => buffer.write(bytes),
             Hold::Buffer(_) | Hold::InLine(_) | Hold::Nothing => false,
         }
     }
@@ -269,5 +318,24 @@ impl Sink for CudaSink {
             return copy.end(false);
         }
         self.stager.copy(copy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_off_goes_where_it_belongs_and_the_rest_follows() {
+        let part = |start, len| crate::sys::cuda::pointer::part(start, len);
+        let mut rest = Rest { len: 100, parts: vec![(0, part(1000, 10)), (5, part(2000, 60)), (90, part(3000, 10))] };
+        let shown = |taken: Vec<(usize, CudaPart)>| -> Vec<(usize, u64, u64)> {
+            taken.into_iter().map(|(at, part)| (at, part.address(), part.len())).collect()
+        };
+        assert_eq!(shown(rest.split_to(7)), [(0, 1000, 7), (5, 2000, 2)]);
+        assert_eq!(shown(rest.split_to(40)), [(0, 1007, 3), (0, 2002, 40)]);
+        assert_eq!(shown(rest.split_to(50)), [(0, 2042, 18), (43, 3000, 7)]);
+        assert_eq!(shown(rest.split_to(50)), [(0, 3007, 3)], "no more than there is");
+        assert_eq!(shown(rest.split_to(50)), []);
     }
 }

@@ -322,7 +322,7 @@ impl Local {
     /// Starts a copy on its stream.
     fn start(&mut self, copy: Copy, current: &Current<'_>) {
         // Nobody wants the bytes any more. Those that are on their way are waited for all the same.
-        let copy = if copy.owner().op.is_over() { copy.without_bytes(None) } else { copy };
+        let mut copy = if copy.owner().is_over() { copy.without_bytes(None) } else { copy };
         if copy.buffer.is_none() {
             return self.end(copy);
         }
@@ -334,21 +334,27 @@ impl Local {
                 return self.end(copy.without_bytes(Some(error)));
             }
         };
-        let started = match &copy.buffer {
-            None => Ok(()),
-            Some(buffer) => match copy.stream.map(|_| lane.stream().capture(current.driver())) {
-                Some(Ok(Capture::Yes)) => Err(pointer::captures()),
-                Some(Err(failure)) => Err(failure.into()),
-                Some(Ok(Capture::No)) | None => buffer.copy(current, lane.stream(), &copy.to).map_err(Error::from),
-            },
+        let mut any = false;
+        let started = match copy.stream.map(|_| lane.stream().capture(current.driver())) {
+            Some(Ok(Capture::Yes)) => Err(pointer::captures()),
+            Some(Err(failure)) => Err(failure.into()),
+            Some(Ok(Capture::No)) | None => copy.buffer.iter().try_for_each(|buffer| {
+                copy.to.iter().try_for_each(|(at, to)| {
+                    buffer.copy(current, lane.stream(), *at, to)?;
+                    any = true;
+                    Ok(())
+                })
+            }),
         };
-        match started {
-            Ok(()) => lane.push(copy),
-            Err(error) => {
-                let what = format!("copying {} bytes to the device", copy.bytes());
-                return self.end(copy.without_bytes(Some(error.context(what))));
+        if let Err(error) = started {
+            let error = error.context(format_args!("copying {} bytes to the device", copy.bytes()));
+            if !any {
+                return self.end(copy.without_bytes(Some(error)));
             }
+            // The buffer must not be used again before what was started is done.
+            copy.fail(error);
         }
+        lane.push(copy);
         if lane.is_full() {
             lane.seal(current, &events);
         }
@@ -410,7 +416,8 @@ impl Local {
                     let len = copy.bytes() as u64;
                     match failure {
                         None => {
-                            stats::add(&self.shared.stats.bytes_staged, len);
+                            let placed: u64 = copy.to.iter().map(|(_, to)| to.len()).sum();
+                            stats::add(&self.shared.stats.bytes_staged, if copy.failed { 0 } else { placed });
                             self.over.push((copy, true));
                         }
                         // The copies that its request had failed by themselves.

@@ -74,6 +74,12 @@ impl CudaBuffer {
     pub fn split_to(&mut self, n: u64) -> CudaPart {
         self.rest.split_to(n)
     }
+
+    /// Only its first `n` bytes (all of them, if there are fewer).
+    pub fn cut_to(mut self, n: u64) -> CudaBuffer {
+        self.rest = self.rest.split_to(n);
+        self
+    }
 }
 
 impl CudaPart {
@@ -100,10 +106,22 @@ impl CudaPart {
         self.start
     }
 
+    /// Where it begins.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> u64 {
+        self.start
+    }
+
     /// Pinned host memory, written by the driver for the order of a stream.
     pub(super) fn is_host(&self) -> bool {
         self.host
     }
+}
+
+/// A part at this address, which a test never writes.
+#[cfg(test)]
+pub(crate) fn part(start: u64, len: u64) -> CudaPart {
+    CudaPart { start, len, host: false }
 }
 
 /// What the driver knows of an address.

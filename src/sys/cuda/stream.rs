@@ -59,11 +59,13 @@ impl Stream {
     ///
     /// # Errors
     /// What the driver says; nothing was started then.
-    pub fn copy(&self, current: &Current<'_>, to: &CudaPart, from: &Pinned, len: usize) -> Outcome {
-        debug_assert!(len as u64 <= to.len() && len <= from.size());
-        let source = from.address();
+    pub fn copy(&self, current: &Current<'_>, to: &CudaPart, from: &Pinned, at: usize) -> Outcome {
+        // As much as memory holds, so a usize holds it too.
+        let len = to.len() as usize;
+        assert!(at <= from.size() && len <= from.size() - at, "a copy from behind the end of a buffer");
+        let source = from.address() + at;
         if to.is_host() {
-            // SAFETY: the buffer's maker promised `len` writable bytes at `to`; `from` holds as many, and stays.
+            // SAFETY: the buffer's maker promised `len` writable bytes at `to`; `from` holds as many at `at`, and stays.
             return unsafe { current.driver().cuMemcpyAsync(to.start(), source as u64, len, self.raw()) };
         }
         // SAFETY: the same.

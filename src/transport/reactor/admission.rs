@@ -48,7 +48,7 @@ impl Local {
             };
             let transfer = match &self.engine.board {
                 Some(board) if one_at_a_time => board.take(self.index),
-                _ => self.queue.pop_front(),
+                _ => self.queue.pop(),
             };
             let Some(transfer) = transfer else {
                 self.leave_line();
@@ -57,7 +57,7 @@ impl Local {
             if one_at_a_time {
                 self.engine.works_for(self.index, &transfer.op);
             }
-            if transfer.op.is_over() {
+            if transfer.is_over() {
                 self.dequeued();
                 self.finish(transfer, Ok(()));
                 continue;
@@ -84,7 +84,7 @@ impl Local {
                         stats::add(&self.engine.stats.permit_waits, 1);
                     }
                     self.in_line = true;
-                    self.queue.push_front(transfer);
+                    self.queue.push_first(transfer);
                     return Ok(());
                 }
             }
@@ -115,19 +115,21 @@ impl Local {
         const WAITING: usize = 2;
         // In turn: however many come for one kind of memory, those for the other do not wait for an end of them.
         if let Some(board) = self.engine.board.as_ref().filter(|_| std::mem::take(&mut self.sinks_had_theirs)) {
-            board.take_some(self.index, &mut self.queue, |_| 1);
+            self.queue.push(board.take_some(self.index, |_| 1));
         }
         if let Some(board) = self.engine.sinks_board.as_ref().filter(|_| self.queue.is_empty()) {
             let waiting = &self.waiting;
             // Past those whose context has no buffers for a long time, since a stream of the caller's is blocked, say.
-            board.take_first(self.index, &mut self.queue, |transfer: &Transfer| {
+            let first = board.take_first(self.index, |transfer: &Transfer| {
                 transfer.line().is_none_or(|line| waiting.in_line(line) < WAITING)
             });
+            self.queue.push(first.into_iter().collect());
             self.sinks_had_theirs = !self.queue.is_empty();
         }
         if let Some(board) = self.engine.board.as_ref().filter(|_| self.queue.is_empty()) {
             let reactors = self.engine.members.len();
-            board.take_some(self.index, &mut self.queue, |posted| (posted / (2 * reactors)).clamp(1, MOST));
+            let some = board.take_some(self.index, |posted| (posted / (2 * reactors)).clamp(1, MOST));
+            self.queue.push(some);
         }
     }
 

@@ -5,7 +5,7 @@ mod judge;
 pub use judge::{explanation, fail, retry_later};
 
 use crate::endpoint::head::ResponseHead;
-use crate::endpoint::{Carried, Target, WireRequest, redact};
+use crate::endpoint::{Carried, Tail, Target, WireRequest, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
@@ -57,6 +57,16 @@ enum Abort {
     Retry(Error),
     /// Everything worth knowing is known.
     Enough,
+    /// The end is to be read in another way.
+    Otherwise(Otherwise),
+}
+
+/// How else the end of an object is read.
+enum Otherwise {
+    /// As this range, which may be empty.
+    Range(ByteRange),
+    /// By asking for the size first.
+    AskSize,
 }
 
 /// What lives in a handle between transfers: the attempt it works on, and what is set on it.
@@ -108,6 +118,8 @@ pub enum Verdict {
     Done(Transfer, Result<()>),
     /// The request goes on, after this wait.
     Again(Transfer, Duration),
+    /// The request has become these.
+    Several(Vec<Transfer>),
 }
 
 impl Handler for Slot {
@@ -166,9 +178,10 @@ pub fn start(
 ) -> std::result::Result<(), (Transfer, Error)> {
     let target = &course.target;
     let endpoint = transfer.object.endpoint();
-    let wire = match transfer.job() {
-        Job::Stat { probe } => endpoint.stat(target, *probe),
-        Job::Nothing | Job::Read { .. } => {
+    let wire = match (transfer.asks_size(), transfer.asks_end()) {
+        (Some(probe), _) => endpoint.stat(target, probe),
+        (None, Some(len)) => endpoint.last(target, len),
+        (None, None) => {
             let Some(missing) = transfer.missing() else {
                 return Err((transfer, Error::new(ErrorKind::Internal, "a request without a range was started")));
             };
@@ -188,7 +201,7 @@ pub fn start(
         easy.handler().applied = None;
         return Err((transfer, error));
     }
-    transfer.op.add_attempt();
+    transfer.op.add_attempt(&transfer.part);
     let slot = easy.handler();
     let (carried, sent) = (wire.carried.clone(), wire.target.clone());
     slot.applied = Some(wire);
@@ -363,10 +376,19 @@ impl Attempt {
             self.body = Body::Explanation { read: 0 };
             return true;
         }
+        if let Some(len) = self.transfer.asks_end() {
+            return self.open_end(len);
+        }
         let Some(missing) = self.transfer.missing() else {
             // The size is in the head; a body of any length is not wanted.
             self.body = Body::Explanation { read: 0 };
             return true;
+        };
+        // Of several items in one request those that lie beyond the end fail alone.
+        let end = self.transfer.object.endpoint().ends_at(missing, &self.head);
+        let missing = match end.filter(|&end| missing.start < end && end < missing.end()) {
+            Some(end) if self.transfer.cut_at(end) => ByteRange { start: missing.start, len: end - missing.start },
+            Some(_) | None => missing,
         };
         match self.check(missing) {
             Ok(left) => {
@@ -383,6 +405,30 @@ impl Attempt {
                 false
             }
         }
+    }
+
+    /// The same for the end of an object, whose reply says where that begins.
+    fn open_end(&mut self, len: u64) -> bool {
+        let object = self.transfer.object.clone();
+        let learned = object.learn(self.head.total(), self.version()).map_err(|error| self.with_status(error));
+        let tail = learned.and_then(|()| object.endpoint().check_last(len, &self.head));
+        self.abort = Some(match tail {
+            Ok(Tail::Here { range, total }) => match object.learn(total, None) {
+                Ok(()) => {
+                    self.body = Body::Wanted { skip: 0, left: range.len };
+                    self.transfer.become_read(range);
+                    return true;
+                }
+                Err(error) => Abort::Fatal(self.with_status(error)),
+            },
+            Ok(Tail::Size(total)) => match object.learn(Some(total), None) {
+                Ok(()) => Abort::Otherwise(Otherwise::Range(ByteRange::last(len, total))),
+                Err(error) => Abort::Fatal(self.with_status(error)),
+            },
+            Ok(Tail::Unknown) => Abort::Otherwise(Otherwise::AskSize),
+            Err(error) => Abort::Fatal(error),
+        });
+        false
     }
 
     /// The entity tag of the reply, if it names a version of the object.

@@ -6,7 +6,6 @@ use super::{FAULT_PAUSE, Local};
 use crate::error::{Error, Result};
 use crate::stats;
 use crate::transport::Transfer;
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 impl Local {
@@ -14,7 +13,7 @@ impl Local {
     pub(super) fn sweep_in_flight(&mut self) -> Result<()> {
         for token in self.tokens() {
             let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
-            if handler.and_then(Slot::attempt).is_some_and(|attempt| attempt.transfer().op.is_over()) {
+            if handler.and_then(Slot::attempt).is_some_and(|attempt| attempt.transfer().is_over()) {
                 self.reap(token, 0)?;
             }
         }
@@ -27,7 +26,7 @@ impl Local {
         if let Some(next) = self.pace.wait(began) {
             return Some(next);
         }
-        let is_over = |transfer: &Transfer| transfer.op.is_over();
+        let is_over = |transfer: &Transfer| transfer.is_over();
         let (mut over, mut again) = (Vec::new(), None);
         for board in self.engine.boards() {
             match board.sweep(is_over) {
@@ -35,12 +34,7 @@ impl Local {
                 Err(next) => again = Some(again.map_or(next, |again: Instant| again.min(next))),
             }
         }
-        if self.queue.iter().any(is_over) {
-            let (out, stay): (VecDeque<_>, VecDeque<_>) =
-                std::mem::take(&mut self.queue).into_iter().partition(is_over);
-            self.queue = stay;
-            over.extend(out);
-        }
+        over.extend(self.queue.extract(is_over));
         over.extend(self.timers.sweep(is_over));
         over.extend(self.waiting.sweep(is_over));
         let (out, stay): (Vec<_>, Vec<_>) =
@@ -88,7 +82,7 @@ impl Local {
         loop {
             self.take_messages();
             let mut rest = self.engine.boards().flat_map(engine::Board::close).collect::<Vec<_>>();
-            rest.extend(self.queue.drain(..));
+            rest.extend(self.queue.drain());
             rest.extend(self.timers.sweep(|_| true));
             rest.extend(self.waiting.sweep(|_| true));
             rest.extend(self.parked.drain(..).map(|(_, transfer)| transfer));
@@ -108,8 +102,8 @@ impl Local {
         }
         for message in self.member().inbox.close() {
             match message {
-                Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Err(engine::shut_down())),
-                Message::Work(transfer) => self.refuse(transfer),
+                Message::Nothing(op, part) => op.finish(&part, 0, 0, Err(engine::shut_down())),
+                Message::Work(batch) => batch.into_iter().for_each(|transfer| self.refuse(transfer)),
                 Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) | Message::Room(_) => {}
             }
         }

@@ -9,6 +9,7 @@ use crate::exit::Threads;
 use crate::limit::RequestLimiter;
 use crate::limit::gate::ConnectionGate;
 use crate::op::Operation;
+use crate::op::items::Part;
 use crate::retry::RetryPolicy;
 use crate::stats::Stats;
 use crate::sync::{Condvar, Mutex};
@@ -17,9 +18,9 @@ use crate::sys::event::EventFd;
 use crate::sys::process;
 use crate::transport::Transfer;
 use crate::transport::inbox::Inbox;
+use crate::transport::lanes::{Lanes, Weigh};
 use crate::transport::waker::Waker;
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -30,8 +31,10 @@ const RECEIVE_BUFFER: usize = 256 << 10;
 
 /// What reaches a thread through its inbox.
 pub enum Message {
-    /// A request to work on.
-    Work(Transfer),
+    /// Requests of one operation to work on.
+    Work(Vec<Transfer>),
+    /// A part of an operation that sends nothing.
+    Nothing(Arc<Operation>, Part),
     /// An operation that must be over by then.
     Deadline(Instant, Weak<Operation>),
     /// Close what is idle.
@@ -98,7 +101,7 @@ impl Pace {
 }
 
 struct BoardState<T> {
-    queue: VecDeque<T>,
+    queue: Lanes<T>,
     pace: Pace,
     /// Threads that found nothing and have nothing, most recent last: that one's caches are the warmest.
     idle: Vec<usize>,
@@ -121,12 +124,12 @@ impl<T> BoardState<T> {
 
 impl<T> Default for Board<T> {
     fn default() -> Board<T> {
-        let state = BoardState { queue: VecDeque::new(), pace: Pace::default(), idle: Vec::new(), closed: false };
+        let state = BoardState { queue: Lanes::default(), pace: Pace::default(), idle: Vec::new(), closed: false };
         Board { state: Mutex::new(state), sweep: AtomicBool::new(false) }
     }
 }
 
-impl<T> Board<T> {
+impl<T: Weigh> Board<T> {
     /// Adds requests; returns the threads to wake, or the batch itself once it is closed.
     fn push(&self, batch: Vec<T>, first: bool) -> std::result::Result<Vec<usize>, Vec<T>> {
         let mut state = self.state.lock();
@@ -135,9 +138,9 @@ impl<T> Board<T> {
         }
         let n = batch.len();
         if first {
-            batch.into_iter().rev().for_each(|transfer| state.queue.push_front(transfer));
+            batch.into_iter().rev().for_each(|transfer| state.queue.push_first(transfer));
         } else {
-            state.queue.extend(batch);
+            state.queue.push(batch);
         }
         let left = state.idle.len().saturating_sub(n);
         Ok(state.idle.split_off(left))
@@ -147,7 +150,7 @@ impl<T> Board<T> {
     pub fn close(&self) -> Vec<T> {
         let mut state = self.state.lock();
         state.closed = true;
-        std::mem::take(&mut state.queue).into()
+        state.queue.drain()
     }
 
     /// What `of` says of the first request.
@@ -157,27 +160,27 @@ impl<T> Board<T> {
 
     /// A request for `member`; `None`, and it is woken when there is one.
     pub fn take(&self, member: usize) -> Option<T> {
-        let mut one = VecDeque::new();
-        self.take_some(member, &mut one, |_| 1);
-        one.pop_front()
+        let mut state = self.state.lock();
+        let one = state.queue.pop();
+        state.came(member, one.is_some());
+        one
     }
 
-    /// As many requests for `member` as `share` says of so many, moved behind what is in `into`. None, and it is woken
-    /// when there is one.
-    pub fn take_some(&self, member: usize, into: &mut VecDeque<T>, share: impl FnOnce(usize) -> usize) {
+    /// As many requests for `member` as `share` says of so many. None, and it is woken when there is one.
+    pub fn take_some(&self, member: usize, share: impl FnOnce(usize) -> usize) -> Vec<T> {
         let mut state = self.state.lock();
         let n = share(state.queue.len()).min(state.queue.len());
-        into.extend(state.queue.drain(..n));
+        let some: Vec<T> = std::iter::from_fn(|| state.queue.pop()).take(n).collect();
         state.came(member, n > 0);
+        some
     }
 
-    /// The first request for `member` that it may take, moved behind what is in `into`. None, and it is woken when there is
-    /// another.
-    pub fn take_first(&self, member: usize, into: &mut VecDeque<T>, may: impl Fn(&T) -> bool) {
+    /// The next request for `member` that it may take. None, and it is woken when there is another.
+    pub fn take_first(&self, member: usize, may: impl Fn(&T) -> bool) -> Option<T> {
         let mut state = self.state.lock();
-        let first = state.queue.iter().position(may).and_then(|at| state.queue.remove(at));
+        let first = state.queue.pop_if(may);
         state.came(member, first.is_some());
-        into.extend(first);
+        first
     }
 
     /// Takes out those for which `over` is true, unless another thread has looked since it was asked for. If it is too
@@ -193,12 +196,7 @@ impl<T> Board<T> {
         }
         // Before the look: whoever asks during it is served by the next.
         self.sweep.store(false, Ordering::Release);
-        let mut out = Vec::new();
-        if state.queue.iter().any(&over) {
-            let (over, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut state.queue).into_iter().partition(over);
-            state.queue = stay.into();
-            out = over;
-        }
+        let out = state.queue.extract(over);
         state.pace.looked(began);
         Ok(out)
     }
@@ -421,27 +419,34 @@ impl Engine {
         Ok(())
     }
 
+    /// Has `member` end a part of `op` that sends nothing.
+    pub fn end_soon(self: &Arc<Self>, member: usize, op: Arc<Operation>, part: Part) {
+        if self.members[member].inbox.push(vec![Message::Nothing(op.clone(), part.clone())]).is_err() {
+            self.end_late(move |_| op.finish(&part, 0, 0, Err(shut_down())));
+        }
+    }
+
     /// Requests that came too late end with SHUT_DOWN, on a thread of their own: the caller's completion never runs
     /// inside the caller's call.
     pub fn refuse(self: &Arc<Self>, late: Vec<Transfer>) {
         if late.is_empty() {
             return;
         }
-        let engine = self.clone();
-        let end = move || {
+        self.end_late(move |engine| {
             for transfer in late {
-                if transfer.is_nothing() {
-                    transfer.finish(Err(shut_down()));
-                    continue;
-                }
                 crate::stats::sub(&engine.stats.requests_queued, 1);
                 crate::stats::add(&engine.stats.requests_finished, 1);
                 crate::stats::add(&engine.stats.requests_failed, 1);
                 transfer.finish(Err(shut_down()));
             }
-        };
-        // Without a thread the transfers are dropped, and so finished, here.
-        if let Err(error) = process::spawn("raskio-late", end) {
+        });
+    }
+
+    /// Runs `end` on a thread of its own.
+    fn end_late(self: &Arc<Self>, end: impl FnOnce(&Engine) + Send + 'static) {
+        let engine = self.clone();
+        // Without a thread transfers are dropped, and so finished, here.
+        if let Err(error) = process::spawn("raskio-late", move || end(&engine)) {
             log::error!(target: "raskio", "{}", error.message());
         }
     }
@@ -486,6 +491,12 @@ impl Threads for Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Weigh for char {
+        fn weight(&self) -> u64 {
+            1
+        }
+    }
 
     #[test]
     fn a_thread_that_found_work_by_itself_is_not_woken_in_place_of_an_idle_one() {

@@ -8,6 +8,7 @@ use super::attempt::{Attempt, Slot};
 use super::timers::Due;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::hedge::Hedges;
+use crate::op::items::Part;
 use crate::op::{OpOwner, Operation};
 use crate::staging::{RequestDone, Sink};
 use crate::stats;
@@ -102,7 +103,7 @@ impl Local {
             return;
         };
         let first = attempt.transfer();
-        let Some(range) = first.missing().filter(|range| range.len > 0 && !first.op.is_over()) else { return };
+        let Some(range) = first.missing().filter(|range| range.len > 0 && !first.is_over()) else { return };
         let mut bytes = Vec::new();
         let room = usize::try_from(range.len).is_ok_and(|len| bytes.try_reserve_exact(len).is_ok());
         if !room || !self.seconds.hedges.may_ask() {
@@ -111,7 +112,7 @@ impl Local {
         let op = Operation::new(Arc::new(Nobody), 1, 0, None, Box::new(|_| {}));
         let answer = Arc::<Mutex<Vec<u8>>>::default();
         let sink = Box::new(Kept { bytes, answer: answer.clone() });
-        let mut second = Transfer::new(op.clone(), first.object.clone(), Job::Read { range, sink });
+        let mut second = Transfer::new(op.clone(), Part::Whole, first.object.clone(), Job::Read { range, sink });
         second.amended = first.amended;
         second.second_of = Some(number);
         self.seconds.asked.insert(number, Second { op, token, from: first.written(), answer });
@@ -119,7 +120,7 @@ impl Local {
         stats::add(&stats.requests_hedged, 1);
         stats::add(&stats.requests_started, 1);
         stats::add(&stats.requests_queued, 1);
-        self.queue.push_front(second);
+        self.queue.push_first(second);
     }
 
     /// A first attempt is over; what was asked in its stead is not wanted any more.
@@ -150,7 +151,7 @@ impl Local {
     /// A second question is over.
     pub(super) fn second_is_over(&mut self, transfer: Transfer, result: Result<()>) {
         let Some(number) = transfer.second_of else { return };
-        let answered = result.is_ok() && !transfer.op.is_over();
+        let answered = result.is_ok() && !transfer.is_over();
         self.finish(transfer, result);
         let Some(second) = self.seconds.asked.remove(&number).filter(|_| answered) else { return };
         let handler = self.multi.as_mut().and_then(|multi| multi.handler(second.token));

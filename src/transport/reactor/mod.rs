@@ -17,6 +17,7 @@ use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi, Times};
 use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
+use crate::transport::lanes::Lanes;
 use attempt::{Attempt, Slot, Verdict};
 use engine::{Engine, Member, Message, Pace, Stop};
 use hedge::Seconds;
@@ -68,7 +69,7 @@ struct Local {
     /// Handles that no transfer uses.
     idle: Vec<Easy<Slot>>,
     /// Requests that wait for a permit.
-    queue: VecDeque<Transfer>,
+    queue: Lanes<Transfer>,
     /// Requests that wait for something that is asked for once for all of them.
     parked: Vec<(Awaits, Transfer)>,
     /// Requests that wait for their sinks.
@@ -119,7 +120,7 @@ impl Local {
             index,
             multi: None,
             idle: Vec::new(),
-            queue: VecDeque::new(),
+            queue: Lanes::default(),
             parked: Vec::new(),
             waiting: Waiting::default(),
             lookups: Vec::new(),
@@ -189,8 +190,8 @@ impl Local {
         let mut with_room = Vec::new();
         for message in messages.drain(..) {
             match message {
-                Message::Work(transfer) if transfer.is_nothing() => transfer.finish(Ok(())),
-                Message::Work(transfer) => self.queue.push_back(transfer),
+                Message::Nothing(op, part) => op.finish(&part, 0, 0, Ok(())),
+                Message::Work(batch) => self.queue.push(batch),
                 Message::Name(origin, failure) => self.told(&Awaits::Name(origin), failure),
                 Message::Secret(authority, failure) => self.told(&Awaits::Secret(authority), failure),
                 Message::Room(number) => with_room.extend(self.waiting.take(number)),
@@ -252,7 +253,7 @@ impl Local {
     /// A request may go on, before those that have not started yet. In a pool any thread may take it.
     fn ready(&mut self, transfer: Transfer) {
         if self.engine.limiter.is_some() {
-            self.queue.push_front(transfer);
+            self.queue.push_first(transfer);
         } else if let Err(refused) = self.engine.post(vec![transfer], true) {
             refused.into_iter().for_each(|transfer| self.refuse(transfer));
         }
@@ -368,6 +369,7 @@ impl Local {
                 );
             }
             Verdict::Done(transfer, result) => self.finish(transfer, result),
+            Verdict::Several(transfers) => self.go_on_as(transfers),
             Verdict::Again(mut transfer, wait) => {
                 stats::add(&self.engine.stats.requests_queued, 1);
                 if wait.is_zero() {
@@ -381,10 +383,22 @@ impl Local {
         }
     }
 
+    /// One request is over by becoming these, which wait in its place.
+    fn go_on_as(&mut self, transfers: Vec<Transfer>) {
+        let (stats, several) = (&self.engine.stats, transfers.len() as u64);
+        stats::add(&stats.requests_started, several.saturating_sub(1));
+        stats::add(&stats.requests_queued, several);
+        if self.engine.board.is_none() {
+            self.queue.push(transfers);
+        } else if let Err(refused) = self.engine.post(transfers, false) {
+            refused.into_iter().for_each(|transfer| self.refuse(transfer));
+        }
+    }
+
     fn finish(&self, transfer: Transfer, result: Result<()>) {
         let stats = &self.engine.stats;
         stats::add(&stats.requests_finished, 1);
-        if (result.is_err() || transfer.op.is_over()) && transfer.second_of.is_none() {
+        if (result.is_err() || transfer.is_over()) && transfer.second_of.is_none() {
             stats::add(&stats.requests_failed, 1);
         }
         transfer.finish(result);

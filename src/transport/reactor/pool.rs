@@ -5,6 +5,7 @@ use crate::config::{Backend, Config, Dispatch, UNLIMITED};
 use crate::error::Result;
 use crate::exit::{self, Threads};
 use crate::op::Operation;
+use crate::op::items::Part;
 use crate::stats::{self, Stats};
 use crate::sys::process;
 use crate::transport::{Kind, Transfer, Transport};
@@ -63,8 +64,7 @@ pub(in crate::transport) fn start_threads(engine: Engine, name: &str) -> Result<
 
 /// Counts a batch in, and has somebody watch the deadline of its operation.
 pub(in crate::transport) fn accept(engine: &Engine, batch: &[Transfer], watcher: usize) {
-    // A read of nothing sends nothing, and so counts for nothing.
-    let requests = if batch.first().is_some_and(Transfer::is_nothing) { 0 } else { batch.len() as u64 };
+    let requests = batch.len() as u64;
     stats::add(&engine.stats.requests_started, requests);
     stats::add(&engine.stats.requests_queued, requests);
     if let Some((at, op)) = batch.first().and_then(|transfer| Some((transfer.op.deadline()?, &transfer.op))) {
@@ -77,16 +77,21 @@ pub(in crate::transport) fn accept(engine: &Engine, batch: &[Transfer], watcher:
 /// The requests among messages.
 pub(in crate::transport) fn works(messages: Vec<Message>) -> Vec<Transfer> {
     let work = |message| match message {
-        Message::Work(transfer) => Some(transfer),
-        Message::Deadline(..) | Message::Trim | Message::Name(..) | Message::Secret(..) | Message::Room(_) => None,
+        Message::Work(batch) => batch,
+        Message::Nothing(..)
+        | Message::Deadline(..)
+        | Message::Trim
+        | Message::Name(..)
+        | Message::Secret(..)
+        | Message::Room(_) => Vec::new(),
     };
-    messages.into_iter().filter_map(work).collect()
+    messages.into_iter().flat_map(work).collect()
 }
 
 impl Transport for ReactorPool {
     fn submit(&self, batch: Vec<Transfer>) {
         let members = &self.engine.members;
-        if self.engine.board.is_some() && !batch.first().is_some_and(Transfer::is_nothing) {
+        if self.engine.board.is_some() {
             accept(&self.engine, &batch, self.next.fetch_add(1, Ordering::Relaxed) % members.len());
             if let Err(late) = self.engine.post(batch, false) {
                 self.engine.refuse(late);
@@ -100,15 +105,24 @@ impl Transport for ReactorPool {
         let first = self.next.fetch_add(steps, Ordering::Relaxed) % members.len();
         accept(&self.engine, &batch, first);
         let used = if self.dispatch == Dispatch::PerPread { 1 } else { members.len().min(batch.len()) };
-        let mut parts: Vec<Vec<Message>> = (0..used).map(|_| Vec::with_capacity(batch.len() / used + 1)).collect();
-        for (i, transfer) in batch.into_iter().enumerate() {
-            parts[i % used].push(Message::Work(transfer));
+        let mut parts = vec![batch];
+        if used > 1 {
+            let batch = parts.pop().unwrap_or_default();
+            parts = (0..used).map(|_| Vec::with_capacity(batch.len() / used + 1)).collect();
+            for (i, transfer) in batch.into_iter().enumerate() {
+                parts[i % used].push(transfer);
+            }
         }
         for (i, part) in parts.into_iter().enumerate() {
-            if let Err(late) = members[(first + i) % members.len()].inbox.push(part) {
+            if let Err(late) = members[(first + i) % members.len()].inbox.push(vec![Message::Work(part)]) {
                 self.engine.refuse(works(late));
             }
         }
+    }
+
+    fn end_soon(&self, op: Arc<Operation>, part: Part) {
+        let member = self.next.fetch_add(1, Ordering::Relaxed) % self.engine.members.len();
+        self.engine.end_soon(member, op, part);
     }
 
     fn sweep(&self, op: &Operation) {

@@ -1,11 +1,12 @@
 //! What an attempt's end means: a success, an error, or another attempt.
 
-use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Verdict};
+use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Otherwise, Verdict};
 use crate::endpoint::{Refusal, Stat, http, redact, webhdfs};
 use crate::error::{Error, ErrorKind};
+use crate::plan::ByteRange;
 use crate::retry::{self, Cause, History, RetryPolicy};
 use crate::sys::curl::Finished;
-use crate::transport::{Job, Transfer};
+use crate::transport::{Found, Job, Transfer};
 use std::time::{Duration, SystemTime};
 
 impl Attempt {
@@ -16,7 +17,7 @@ impl Attempt {
             permit => drop(permit),
         }
         self.tell_about_name(finished);
-        if self.transfer.op.is_over() {
+        if self.transfer.is_over() {
             return self.over();
         }
         if finished.panicked {
@@ -26,6 +27,7 @@ impl Attempt {
         }
         match self.abort.take() {
             Some(Abort::Fatal(error)) => return self.fail(error),
+            Some(Abort::Otherwise(way)) => return self.otherwise(way),
             Some(Abort::Retry(error)) if !self.explained() => return self.retry(error, policy, None, chance),
             Some(Abort::Retry(_) | Abort::Enough) => {}
             None if finished.code != 0 && !self.explained() => return self.broken(finished, policy, chance),
@@ -60,12 +62,9 @@ impl Attempt {
             let error = self.status_error();
             return self.retry(error, policy, wait, chance);
         }
-        match self.transfer.job() {
-            Job::Stat { probe } => {
-                let probe = *probe;
-                self.stat_done(probe)
-            }
-            Job::Nothing | Job::Read { .. } => self.read_done(policy, chance),
+        match self.transfer.asks_size() {
+            Some(probe) => self.stat_done(probe),
+            None => self.read_done(policy, chance),
         }
     }
 
@@ -85,12 +84,15 @@ impl Attempt {
     /// The head says everything, whatever happened to the body: of an error, or of a stat.
     fn explained(&self) -> bool {
         let endpoint = self.transfer.object.endpoint();
-        let of_stat = matches!(self.transfer.job(), Job::Stat { .. }) && !endpoint.stat_needs_body();
+        let of_stat = self.transfer.asks_size().is_some() && !endpoint.stat_needs_body();
         self.head.complete && (of_stat || !(200..300).contains(&self.head.status))
     }
 
     fn read_done(mut self, policy: &RetryPolicy, chance: f64) -> Verdict {
         if !(200..300).contains(&self.head.status) {
+            if let Some(way) = self.other_way_to_the_end() {
+                return self.otherwise(way);
+            }
             let error = match self.head.status {
                 416 => self.beyond_end(),
                 412 if self.transfer.written() > 0 => Error::new(
@@ -104,8 +106,10 @@ impl Attempt {
         }
         // An empty body never opened: its head was not looked at yet.
         if matches!(self.body, Body::Unseen) && !self.open_body() {
-            if let Some(Abort::Fatal(error)) = self.abort.take() {
-                return self.fail(error);
+            match self.abort.take() {
+                Some(Abort::Fatal(error)) => return self.fail(error),
+                Some(Abort::Otherwise(way)) => return self.otherwise(way),
+                Some(Abort::Retry(_) | Abort::Enough) | None => {}
             }
         }
         match self.transfer.missing() {
@@ -129,14 +133,16 @@ impl Attempt {
         let object = self.transfer.object.clone();
         let answer = object.endpoint().check_stat(probe, &self.head, &self.explanation);
         match answer {
-            Ok(Stat::Size(size)) => match object.learn(Some(size), self.version()) {
-                Ok(()) => self.succeed(),
-                Err(error) => self.fail(error),
+            Ok(Stat::Size(size)) => match (object.learn(Some(size), self.version()), self.transfer.job()) {
+                (Ok(()), Job::End(end)) => {
+                    let range = ByteRange::last(end.len, size);
+                    self.otherwise(Otherwise::Range(range))
+                }
+                (Ok(()), Job::Nothing | Job::Stat { .. } | Job::Read { .. }) => self.succeed(),
+                (Err(error), _) => self.fail(error),
             },
             Ok(Stat::Probe) => {
-                if let Some(job) = self.transfer.job_mut() {
-                    *job = Job::Stat { probe: true };
-                }
+                self.transfer.ask_size(true);
                 Verdict::Again(self.transfer, Duration::ZERO)
             }
             // What is wrong with a success is the endpoint's to say; a refusal has words of its own.
@@ -147,6 +153,42 @@ impl Attempt {
                 let error = self.status_error();
                 self.fail(error)
             }
+        }
+    }
+
+    /// What to do about a refusal of a request for the end: not every server knows those, and an empty object has none.
+    fn other_way_to_the_end(&self) -> Option<Otherwise> {
+        let len = self.transfer.asks_end()?;
+        match (self.head.status, self.head.total()) {
+            (416, Some(total)) => match self.transfer.object.learn(Some(total), self.version()) {
+                Ok(()) => Some(Otherwise::Range(ByteRange::last(len, total))),
+                Err(_) => Some(Otherwise::AskSize),
+            },
+            (400 | 405 | 416 | 501, _) => Some(Otherwise::AskSize),
+            _ => None,
+        }
+    }
+
+    /// The end is read in another way, at once.
+    fn otherwise(mut self, way: Otherwise) -> Verdict {
+        // Where a redirect led is good for what was asked for, unless it is remembered.
+        let moved = self.transfer.moved_to.take().is_some() && self.transfer.object.endpoint().remembers_redirects();
+        if moved && (200..300).contains(&self.head.status) {
+            self.transfer.object.remember(&self.course.target);
+        }
+        self.transfer.redirects = 0;
+        let range = match way {
+            Otherwise::Range(range) => range,
+            Otherwise::AskSize => {
+                log::debug!(target: "raskio", "{}: the server has no such request; asking for the size", self.transfer.describe());
+                self.transfer.ask_size(false);
+                return Verdict::Again(self.transfer, Duration::ZERO);
+            }
+        };
+        match self.transfer.found_end(range) {
+            Found::Nothing(transfer) => Verdict::Done(transfer, Ok(())),
+            Found::Read(transfer) => Verdict::Again(transfer, Duration::ZERO),
+            Found::Several(transfers) => Verdict::Several(transfers),
         }
     }
 

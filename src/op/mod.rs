@@ -1,8 +1,14 @@
 //! One user call: counts its requests down, keeps the first error, completes exactly once.
+//!
+//! A batch is an operation with [`items`]: it counts them down, one that fails ends nothing but itself, and only what is about
+//! the whole (a cancel, the deadline, a shutdown) ends the rest.
+
+pub mod items;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
+use items::{Items, Part};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,6 +25,8 @@ pub struct OpResult<'a> {
     pub attempts: u32,
     /// Offset of the first byte in the object.
     pub offset: u64,
+    /// Of a batch: how each item ended.
+    pub items: Option<&'a Items>,
 }
 
 /// The user's completion. Called once, on a RaskIO thread, with no lock held.
@@ -58,7 +66,10 @@ pub fn call_host<R>(callback: impl FnOnce() -> R) -> Option<R> {
 
 struct Outcome {
     completion: Option<Completion>,
-    error: Option<Error>,
+    /// The first error.
+    error: Option<Arc<Error>>,
+    /// What ended everything that was left. The first error, but for a batch.
+    ended_by: Option<Arc<Error>>,
     /// Dropped after the completion: a running operation keeps its client alive.
     owner: Option<Arc<dyn OpOwner>>,
     returned: bool,
@@ -66,6 +77,7 @@ struct Outcome {
 
 /// One user call.
 pub struct Operation {
+    /// Requests that are not over; of a batch, items.
     remaining: AtomicUsize,
     bytes: AtomicU64,
     attempts: AtomicU32,
@@ -76,6 +88,8 @@ pub struct Operation {
     deadline: Option<Instant>,
     outcome: Mutex<Outcome>,
     returned: Condvar,
+    /// Of a batch.
+    items: Option<Items>,
 }
 
 impl Operation {
@@ -87,8 +101,29 @@ impl Operation {
         deadline: Option<Instant>,
         completion: Completion,
     ) -> Arc<Operation> {
+        Operation::build(owner, requests, offset, deadline, completion, None)
+    }
+
+    /// An operation of these items.
+    pub fn of_items(
+        owner: Arc<dyn OpOwner>,
+        items: Items,
+        deadline: Option<Instant>,
+        completion: Completion,
+    ) -> Arc<Operation> {
+        Operation::build(owner, items.len(), 0, deadline, completion, Some(items))
+    }
+
+    fn build(
+        owner: Arc<dyn OpOwner>,
+        remaining: usize,
+        offset: u64,
+        deadline: Option<Instant>,
+        completion: Completion,
+        items: Option<Items>,
+    ) -> Arc<Operation> {
         Arc::new(Operation {
-            remaining: AtomicUsize::new(requests.max(1)),
+            remaining: AtomicUsize::new(remaining.max(1)),
             bytes: AtomicU64::new(0),
             attempts: AtomicU32::new(0),
             over: AtomicBool::new(false),
@@ -98,10 +133,12 @@ impl Operation {
             outcome: Mutex::new(Outcome {
                 completion: Some(completion),
                 error: None,
+                ended_by: None,
                 owner: Some(owner),
                 returned: false,
             }),
             returned: Condvar::new(),
+            items,
         })
     }
 
@@ -120,14 +157,41 @@ impl Operation {
         self.over.load(Ordering::Acquire)
     }
 
+    /// Whether a request of this part need not run: nobody waits for its bytes any more.
+    pub fn is_over_for(&self, part: &Part) -> bool {
+        self.is_over() || self.items.as_ref().is_some_and(|items| items.have_failed(part))
+    }
+
+    /// Of a batch.
+    pub fn items(&self) -> Option<&Items> {
+        self.items.as_ref()
+    }
+
     /// Counts one request sent.
-    pub fn add_attempt(&self) {
+    pub fn add_attempt(&self, part: &Part) {
         self.attempts.fetch_add(1, Ordering::Relaxed);
+        if let Some(items) = &self.items {
+            items.add_attempt(part);
+        }
+    }
+
+    /// This part takes so many more requests than it seemed. Before the last that is counted has ended.
+    pub fn add_requests(&self, part: &Part, more: u32) {
+        match &self.items {
+            Some(items) => items.add_requests(part, more),
+            None => {
+                self.remaining.fetch_add(more as usize, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Where the first byte lies, once a read from the end has learned it.
-    pub fn set_offset(&self, offset: u64) {
-        self.offset.store(offset, Ordering::Relaxed);
+    pub fn set_offset(&self, part: &Part, offset: u64) {
+        match (&self.items, part) {
+            (Some(items), Part::Item(item)) => items.set_offset(*item, offset),
+            (Some(_), Part::Whole | Part::Spans(_)) => {}
+            (None, _) => self.offset.store(offset, Ordering::Relaxed),
+        }
     }
 
     /// Asks for an end. A request, not a result: the completion still comes, with CANCELLED or, if it lost the race, OK.
@@ -137,56 +201,84 @@ impl Operation {
 
     /// Records `error` unless one came first, and has the transports end what is left.
     pub fn fail(&self, error: Error) {
-        if let Some(owner) = self.record(error) {
+        if let Some(owner) = self.end_by(error) {
             owner.cancel_requested(self);
         }
     }
 
-    /// Keeps the first error; returns whom to tell, if it was this one.
-    fn record(&self, error: Error) -> Option<Arc<dyn OpOwner>> {
+    /// Records `error` for what this part belongs to: the operation, or items of a batch. Of those that fail so, what is left
+    /// ends as it is come upon.
+    pub fn fail_part(&self, part: &Part, error: Error) {
+        let Some(items) = &self.items else { return self.fail(error) };
+        let error = self.first_of_batch(Arc::new(error));
+        part.items().for_each(|item| items.fail(item, error.clone()));
+    }
+
+    /// Keeps what ends the operation; returns whom to tell, if it was this.
+    fn end_by(&self, error: Error) -> Option<Arc<dyn OpOwner>> {
         let mut outcome = self.outcome.lock();
-        if outcome.completion.is_none() || outcome.error.is_some() {
+        if outcome.completion.is_none() || outcome.ended_by.is_some() {
             return None;
         }
-        outcome.error = Some(error);
+        let error = Arc::new(error);
+        outcome.ended_by = Some(error.clone());
+        outcome.error.get_or_insert(error);
         self.over.store(true, Ordering::Release);
         outcome.owner.clone()
     }
 
-    /// One request is over: `bytes` of it are in the caller's buffer. The last one runs the completion.
+    /// A request of this part is over: `bytes` of its `len` are where the caller wants them. The last one runs the completion.
+    pub fn finish(self: &Arc<Self>, part: &Part, bytes: u64, len: u64, result: Result<()>) {
+        match &self.items {
+            Some(items) => self.finish_part(items, part, bytes, len, result),
+            None => self.finish_one(bytes, result),
+        }
+    }
+
+    /// One request of a read or a stat is over: `bytes` of it are in the caller's buffer.
     pub fn finish_one(self: &Arc<Self>, bytes: u64, result: Result<()>) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Err(error) = result {
             // The last request leaves nothing behind that somebody would have to look for.
-            match self.record(error) {
+            match self.end_by(error) {
                 Some(owner) if self.remaining.load(Ordering::Acquire) > 1 => owner.cancel_requested(self),
                 _ => {}
             }
         }
-        if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let owner = self.outcome.lock().owner.clone();
+        self.less(1);
+    }
+
+    /// So many requests, or items, are over.
+    fn less(self: &Arc<Self>, over: usize) {
+        if over > 0 && self.remaining.fetch_sub(over, Ordering::AcqRel) == over {
             let op = self.clone();
-            match owner {
-                Some(owner) => owner.run_completion(Box::new(move || op.complete())),
-                None => op.complete(),
-            }
+            self.where_completions_run(move || op.complete());
+        }
+    }
+
+    fn where_completions_run(&self, job: impl FnOnce() + Send + 'static) {
+        let owner = self.outcome.lock().owner.clone();
+        match owner {
+            Some(owner) => owner.run_completion(Box::new(job)),
+            None => job(),
         }
     }
 
     /// The one place where a user's completion is called.
     fn complete(&self) {
-        let (completion, error, owner) = {
+        let (completion, error, cancelled, owner) = {
             let mut outcome = self.outcome.lock();
-            (outcome.completion.take(), outcome.error.take(), outcome.owner.take())
+            let cancelled = outcome.ended_by.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
+            (outcome.completion.take(), outcome.error.take(), cancelled, outcome.owner.take())
         };
         let result = OpResult {
-            error: error.as_ref(),
+            error: error.as_deref(),
             bytes: self.bytes.load(Ordering::Relaxed),
             attempts: self.attempts.load(Ordering::Relaxed),
             offset: self.offset.load(Ordering::Relaxed),
+            items: self.items.as_ref(),
         };
         if let Some(owner) = &owner {
-            let cancelled = error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
             owner.op_starts_completion(cancelled, self.started.elapsed());
         }
         if let Some(completion) = completion {

@@ -1,8 +1,18 @@
-//! How a read is cut into requests. Pure.
+//! How reads are cut into requests, and merged into some. Pure.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`split`](mod@split) | one range becomes requests of a size |
+//! | [`coalesce`] | many ranges become fewer requests, and each knows what of it goes where |
+
+pub mod coalesce;
+pub mod split;
+
+pub use split::{request_count, split};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes `start` to `start + len` of an object; `len` is at least 1 and the end does not overflow.
+/// Bytes `start` to `start + len` of an object; the end does not overflow, and what is asked for has at least one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// First byte.
@@ -12,6 +22,12 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
+    /// The last `len` bytes of an object of `total`, or all that there are.
+    pub fn last(len: u64, total: u64) -> ByteRange {
+        let len = len.min(total);
+        ByteRange { start: total - len, len }
+    }
+
     /// The byte behind the last.
     pub fn end(self) -> u64 {
         self.start + self.len
@@ -56,39 +72,9 @@ pub fn beyond_end(offset: u64, size: u64, total: u64, name: &str) -> Error {
     )
 }
 
-/// How many requests of at most `task_size` bytes cover `size` bytes.
-pub fn request_count(size: u64, task_size: u64) -> u64 {
-    size.div_ceil(task_size.max(1))
-}
-
-/// The requests of at most `task_size` bytes that cover `size` bytes from `offset`, in order.
-pub fn split(offset: u64, size: u64, task_size: u64) -> impl Iterator<Item = ByteRange> {
-    let task_size = task_size.max(1);
-    (0..request_count(size, task_size)).map(move |i| {
-        let start = i * task_size;
-        ByteRange { start: offset + start, len: task_size.min(size - start) }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_byte_is_covered_once_and_in_order() {
-        for (offset, size, task) in
-            [(0, 10, 4), (7, 1, 4), (3, 8, 4), (0, 0, 4), (5, 9, 1), (1, 100, u64::MAX), (i64::MAX as u64 - 9, 9, 2)]
-        {
-            let mut next = offset;
-            for range in split(offset, size, task) {
-                assert_eq!(range.start, next);
-                assert!(range.len > 0 && range.len <= task);
-                next = range.end();
-            }
-            assert_eq!(next, offset + size);
-            assert_eq!(split(offset, size, task).count() as u64, request_count(size, task));
-        }
-    }
 
     #[test]
     fn bounds_are_checked_without_overflow() {
@@ -110,5 +96,7 @@ mod tests {
         assert_eq!(range.to_string(), "10-19");
         assert_eq!(range.skip(7), ByteRange { start: 17, len: 3 });
         assert_eq!(range.skip(99).len, 0);
+        assert_eq!(ByteRange::last(7, 20), ByteRange { start: 13, len: 7 });
+        assert_eq!(ByteRange::last(21, 20), ByteRange { start: 0, len: 20 });
     }
 }

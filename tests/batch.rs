@@ -1,0 +1,555 @@
+//! Many ranges by one call: each item gets its bytes or its error, in the caller's order, by as few requests as were allowed.
+
+mod support;
+
+use raskio::batch::{BatchOptions, Gap};
+use raskio::error::ErrorKind;
+use raskio::object::ReadOptions;
+use raskio_testserver::{Object, Reply, Server, get};
+use std::sync::mpsc::channel;
+use support::batch::{Batch, last, range};
+use support::{TestClient, for_both_backends, ms, read};
+
+fn server_of(len: u64) -> Server {
+    let server = Server::start();
+    server.put("/data", Object::pattern(len).etag("\"a\""));
+    server
+}
+
+fn gap(gap: Gap) -> BatchOptions {
+    BatchOptions { gap, ..BatchOptions::default() }
+}
+
+fn sorted(server: &Server) -> Vec<String> {
+    let mut ranges = server.ranges();
+    ranges.sort();
+    ranges
+}
+
+/// Case 34, on the host.
+#[test]
+fn near_ranges_share_a_request_and_results_come_in_the_callers_order() {
+    for_both_backends(|backend| {
+        let client = TestClient::new(backend);
+        let requests = [
+            (Gap::Bytes(64), &["/data 0-199", "/data 4096-4105", "/other 10-19"][..]),
+            (Gap::Bytes(49), &["/data 0-99", "/data 150-199", "/data 4096-4105", "/other 10-19"]),
+            (Gap::Never, &["/data 0-99", "/data 150-199", "/data 4096-4105", "/data 4096-4105", "/other 10-19"]),
+        ];
+        for (gap_of, requests) in requests {
+            let server = server_of(5000);
+            server.put("/other", Object::pattern(100));
+            let (data, other) = (client.open(&server.url("/data")), client.open(&server.url("/other")));
+            // So that the size is known, and what lies beyond it is not even asked for.
+            read(&data, 0, 1);
+            server.reset_counts();
+            let items = [
+                range(&data, 0, 100),
+                range(&data, 150, 50),
+                range(&data, 4096, 10),
+                range(&data, 4096, 10),
+                range(&other, 10, 10),
+                range(&data, 4999, 2),
+                range(&data, 7, 0),
+            ];
+            let mut batch = Batch::start(&client, &items, gap(gap_of));
+            let outcome = batch.wait();
+            for good in [0, 1, 2, 3, 4, 6] {
+                batch.item(good).succeeds();
+            }
+            let words = ["item 5", "cannot read 4999+2 bytes into a 5000 bytes file", "/data"];
+            batch.item(5).fails(ErrorKind::InvalidArgument, &words);
+            outcome.fails(ErrorKind::InvalidArgument, &words);
+            assert_eq!(outcome.bytes, 180);
+            assert_eq!(outcome.attempts as usize, requests.len());
+            let log = server.log();
+            let mut asked: Vec<String> =
+                log.iter().map(|one| format!("{} {}", one.path(), one.range_text().unwrap())).collect();
+            asked.sort();
+            assert_eq!(asked, requests, "{gap_of:?}");
+        }
+    });
+}
+
+#[test]
+fn ranges_that_touch_overlap_or_repeat_share_a_request_unless_never() {
+    for_both_backends(|backend| {
+        let client = TestClient::new(backend);
+        for (gap_of, requests) in [(Gap::Default, 1), (Gap::Bytes(1), 1), (Gap::Never, 6)] {
+            let server = server_of(100_000);
+            let data = client.open(&server.url("/data"));
+            let items = [
+                range(&data, 50_000, 20_000),
+                range(&data, 0, 50_000),
+                range(&data, 10, 60_000),
+                range(&data, 10, 60_000),
+                range(&data, 69_999, 1),
+                range(&data, 30, 7),
+            ];
+            let mut batch = Batch::start(&client, &items, gap(gap_of));
+            batch.wait().succeeds();
+            for item in 0..items.len() {
+                batch.item(item).succeeds();
+            }
+            assert_eq!(server.gets(), requests, "{gap_of:?}: {:?}", server.ranges());
+        }
+    });
+}
+
+#[test]
+fn a_range_beyond_the_end_of_an_object_of_unknown_size_fails_alone_though_it_shares_a_request() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100), TestClient::new(backend));
+        let data = client.open(&server.url("/data"));
+        let items = [range(&data, 0, 10), range(&data, 50, 50), range(&data, 90, 20), range(&data, 100, 5)];
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        batch.wait().fails(ErrorKind::Range, &["ends after 100 bytes"]);
+        batch.item(0).succeeds();
+        batch.item(1).succeeds();
+        batch.item(2).fails(ErrorKind::Range, &["bytes 90-109", "ends after 100 bytes", "/data"]);
+        batch.item(3).fails(ErrorKind::Range, &["bytes 100-104"]);
+        assert_eq!(server.ranges(), ["0-109"]);
+        assert_eq!(data.size(), Some(100));
+    });
+}
+
+#[test]
+fn the_failure_of_a_request_is_that_of_its_items_and_of_no_others() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1 << 20), TestClient::new(backend));
+        server.on(get("/data"), |request| {
+            (request.range_text() == Some("1000-1199")).then(|| Reply::status(403).body("no"))
+        });
+        let data = client.open(&server.url("/data"));
+        let items = [
+            range(&data, 0, 100),
+            range(&data, 1000, 100),
+            range(&data, 500_000, 100),
+            range(&data, 1100, 100),
+            range(&data, 200, 100),
+        ];
+        let mut batch = Batch::start(&client, &items, gap(Gap::Bytes(100)));
+        batch.wait().fails(ErrorKind::PermissionDenied, &["bytes 1000-1199"]);
+        for good in [0, 2, 4] {
+            batch.item(good).succeeds();
+        }
+        for bad in [1, 3] {
+            let error = batch.item(bad).fails(ErrorKind::PermissionDenied, &["403", "/data"]).clone();
+            assert_eq!(error.http_status(), 403);
+            assert_eq!(batch.item(bad).attempts, 1);
+        }
+        assert_eq!(server.gets(), 3);
+    });
+}
+
+#[test]
+fn a_shared_request_goes_on_in_the_middle_of_an_item_and_each_is_told_its_attempts() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1 << 20), TestClient::new(backend));
+        server
+            .script(get("/data"), [Reply::object().close_after(150), Reply::object().close_after(45), Reply::object()]);
+        let data = client.open(&server.url("/data"));
+        let items = [range(&data, 0, 100), range(&data, 140, 100), range(&data, 180, 5), range(&data, 260, 40)];
+        let mut batch = Batch::start(&client, &items, gap(Gap::Bytes(50)));
+        batch.wait().succeeds();
+        for item in 0..items.len() {
+            assert_eq!(batch.item(item).succeeds().attempts, 3);
+        }
+        assert_eq!(server.ranges(), ["0-299", "150-299", "195-299"]);
+        let stats = client.stats();
+        assert_eq!((stats.requests_started, stats.requests_retried), (1, 2));
+    });
+}
+
+#[test]
+fn what_had_arrived_when_a_shared_request_failed_is_well() {
+    for_both_backends(|backend| {
+        let server = server_of(1000);
+        let client = TestClient::with(backend, |options| options.max_attempts = Some(1));
+        server.script(get("/data"), [Reply::object().close_after(150)]);
+        let data = client.open(&server.url("/data"));
+        let items = [range(&data, 0, 100), range(&data, 110, 40), range(&data, 120, 100), range(&data, 200, 50)];
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        batch.wait().fails(ErrorKind::Connection, &["bytes 0-249"]);
+        batch.item(0).succeeds();
+        batch.item(1).succeeds();
+        assert_eq!(batch.item(2).fails(ErrorKind::Connection, &[]).kind(), ErrorKind::Connection);
+        assert_eq!(batch.item(2).bytes, 30);
+        assert_eq!(batch.item(3).bytes, 0);
+        batch.item(3).fails(ErrorKind::Connection, &[]);
+    });
+}
+
+#[test]
+fn an_object_that_changed_fails_what_was_not_there_yet() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1000), TestClient::new(backend));
+        server.script(get("/data"), [Reply::object().close_after(150), Reply::object().etag("\"b\"")]);
+        let data = client.open(&server.url("/data"));
+        let mut batch = Batch::start(&client, &[range(&data, 0, 100), range(&data, 100, 100)], BatchOptions::default());
+        batch.wait().fails(ErrorKind::ObjectChanged, &[]);
+        batch.item(0).succeeds();
+        batch.item(1).fails(ErrorKind::ObjectChanged, &["changed"]);
+    });
+}
+
+#[test]
+fn long_ranges_are_cut_and_their_last_piece_has_company() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1 << 20), TestClient::new(backend));
+        let data = client.open(&server.url("/data"));
+        let read = ReadOptions { task_size: Some(100_000), ..ReadOptions::default() };
+        let items = [range(&data, 0, 250_000), range(&data, 250_010, 10), range(&data, 20, 10)];
+        let mut batch =
+            Batch::start(&client, &items, BatchOptions { read, gap: Gap::Bytes(10), ..BatchOptions::default() });
+        batch.wait().succeeds();
+        assert_eq!(batch.item(0).succeeds().attempts, 3);
+        batch.item(1).succeeds();
+        batch.item(2).succeeds();
+        assert_eq!(sorted(&server), ["0-99999", "100000-199999", "200000-250019"]);
+    });
+}
+
+#[test]
+fn the_batch_of_nothing_and_the_batch_of_empty_and_wrong_items_end_through_the_callback() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100), TestClient::new(backend));
+        let other = TestClient::new(backend);
+        let data = client.open(&server.url("/data"));
+        for items in [&[][..], &[range(&data, 0, 0), range(&data, 7, 0)]] {
+            let mut batch = Batch::start(&client, items, BatchOptions::default());
+            let outcome = batch.wait();
+            outcome.succeeds();
+            assert_eq!((outcome.bytes, outcome.attempts), (0, 0));
+            assert!(outcome.thread.starts_with("raskio-"), "{}", outcome.thread);
+        }
+        let foreign = other.open(&server.url("/data"));
+        let items = [range(&data, u64::MAX - 3, 10), range(&foreign, 0, 10), range(&data, 5, 10)];
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        batch.wait().fails(ErrorKind::InvalidArgument, &["item 0", "2^63"]);
+        batch.item(1).fails(ErrorKind::InvalidArgument, &["item 1", "another client"]);
+        batch.item(2).succeeds();
+        assert_eq!(server.gets(), 1);
+    });
+}
+
+#[test]
+fn each_item_is_told_of_as_it_ends_once_and_before_the_batch() {
+    for_both_backends(|backend| {
+        for callback_threads in [0, 3] {
+            let server = server_of(1 << 20);
+            let client = TestClient::with(backend, |options| options.callback_threads = Some(callback_threads));
+            let data = client.open(&server.url("/data"));
+            let slow = raskio_testserver::Gate::new();
+            let held = slow.clone();
+            server.on(get("/data"), move |request| {
+                (request.range_text() == Some("500000-500009")).then(|| Reply::object().hold(&held))
+            });
+            let (told, telling) = channel();
+            let telling_of = std::sync::Mutex::new(told);
+            let item_done = Box::new(move |item: usize, result: &raskio::op::items::ItemResult<'_>| {
+                telling_of.lock().unwrap().send((item, result.error.map(|error| error.kind()), result.bytes)).unwrap();
+            });
+            let items = [range(&data, 0, 10), range(&data, 500_000, 10), range(&data, 20, 10), range(&data, 30, 0)];
+            let options = BatchOptions { item_done: Some(item_done), ..BatchOptions::default() };
+            let mut batch = Batch::start(&client, &items, options);
+            let next = || telling.recv_timeout(support::LONG).unwrap();
+            let mut first = [next(), next(), next()];
+            first.sort_by_key(|told| told.0);
+            assert_eq!(first, [(0, None, 10), (2, None, 10), (3, None, 0)]);
+            assert!(!batch.is_over());
+            slow.open();
+            assert_eq!(next(), (1, None, 10));
+            batch.wait().succeeds();
+            assert!(telling.try_recv().is_err(), "told twice");
+        }
+    });
+}
+
+#[test]
+fn a_cancel_ends_what_is_left_and_keeps_what_is_there() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1 << 20), TestClient::new(backend));
+        let gate = raskio_testserver::Gate::new();
+        let held = gate.clone();
+        server.on(get("/data"), move |request| {
+            (request.range_text() != Some("0-9")).then(|| Reply::object().hold(&held))
+        });
+        let data = client.open(&server.url("/data"));
+        let mut items = vec![range(&data, 0, 10)];
+        items.extend((1..2000).map(|i| range(&data, i * 500, 10)));
+        let mut batch = Batch::start(&client, &items, gap(Gap::Never));
+        support::eventually("the first item is there", || batch.op.items().unwrap().result(0).bytes == 10);
+        batch.op.cancel();
+        batch.op.cancel();
+        let outcome = batch.wait();
+        outcome.fails(ErrorKind::Cancelled, &["cancelled by the caller"]);
+        batch.item(0).succeeds();
+        for item in 1..items.len() {
+            batch.item(item).fails(ErrorKind::Cancelled, &[]);
+        }
+        assert_eq!(client.stats().ops_cancelled, 1);
+        gate.open();
+    });
+}
+
+#[test]
+fn a_failed_item_does_not_keep_a_cancel_from_ending_the_rest() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1000), TestClient::new(backend));
+        let gate = raskio_testserver::Gate::new();
+        let held = gate.clone();
+        server.on(get("/data"), move |_| Reply::object().hold(&held));
+        let data = client.open(&server.url("/data"));
+        let items = [range(&data, u64::MAX, 10), range(&data, 0, 10)];
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        support::eventually("the bad one has failed", || batch.op.items().unwrap().result(0).error.is_some());
+        batch.op.cancel();
+        let first = batch.wait();
+        batch.item(0).fails(ErrorKind::InvalidArgument, &[]);
+        batch.item(1).fails(ErrorKind::Cancelled, &[]);
+        first.fails(ErrorKind::InvalidArgument, &["item 0"]);
+        gate.open();
+    });
+}
+
+#[test]
+fn a_deadline_is_that_of_the_whole_batch() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1000), TestClient::new(backend));
+        server.on(get("/data"), |request| (request.range_text() == Some("500-509")).then(Reply::never));
+        let data = client.open(&server.url("/data"));
+        let read = ReadOptions { deadline: Some(ms(500)), ..ReadOptions::default() };
+        let items = [range(&data, 0, 10), range(&data, 500, 10)];
+        let mut batch =
+            Batch::start(&client, &items, BatchOptions { read, gap: Gap::Never, ..BatchOptions::default() });
+        batch.wait().fails(ErrorKind::TimedOut, &["deadline of 0.5 s"]);
+        batch.item(0).succeeds();
+        batch.item(1).fails(ErrorKind::TimedOut, &["deadline"]);
+    });
+}
+
+#[test]
+fn a_shutdown_ends_a_batch_whole() {
+    for_both_backends(|backend| {
+        let server = server_of(1 << 20);
+        let client = TestClient::new(backend);
+        server.on(get("/data"), |_| Reply::never());
+        let data = client.open(&server.url("/data"));
+        let items: Vec<_> = (0..3000).map(|i| range(&data, i * 300, 10)).collect();
+        let mut batch = Batch::start(&client, &items, gap(Gap::Never));
+        assert!(server.wait_for(|counts| counts.gets > 0, support::LONG));
+        client.shut_down(Some(support::LONG)).unwrap();
+        batch.wait().fails(ErrorKind::ShutDown, &[]);
+        for item in 0..items.len() {
+            batch.item(item).fails(ErrorKind::ShutDown, &[]);
+        }
+    });
+}
+
+/// One lock and one wake-up however many they are, and all of them come.
+#[test]
+fn twenty_thousand_items_come_as_one_batch() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1 << 24), TestClient::new(backend));
+        let data = client.open(&server.url("/data"));
+        let items: Vec<_> = (0..20_000u64).map(|i| range(&data, (i * 7919) % ((1 << 24) - 16), 16)).collect();
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        batch.wait_within(support::LONG * 2).succeeds();
+        for item in 0..items.len() {
+            batch.item(item).succeeds();
+        }
+        assert!(server.gets() < 200, "{} requests", server.gets());
+        let mut again = Batch::start(&client, &items[..2000], gap(Gap::Never));
+        again.wait_within(support::LONG * 2).succeeds();
+    });
+}
+
+/// A read that comes after a huge batch waits for a turn of it, not for all of it.
+#[test]
+fn a_small_read_is_not_held_up_by_a_huge_batch_before_it() {
+    for_both_backends(|backend| {
+        let server = server_of(1 << 20);
+        let client = TestClient::with(backend, |options| {
+            options.num_threads = Some(2);
+            options.max_concurrent_requests = Some(2);
+        });
+        // 2 at a time take 5 ms each: the whole batch takes 5 s.
+        server.on(get("/data"), |request| {
+            (request.range_text() != Some("1000000-1000009")).then(|| Reply::object().delay(ms(5)))
+        });
+        let data = client.open(&server.url("/data"));
+        let items: Vec<_> = (0..2000).map(|i| range(&data, i * 400, 10)).collect();
+        let mut batch = Batch::start(&client, &items, gap(Gap::Never));
+        assert!(server.wait_for(|counts| counts.gets > 10, support::LONG));
+        read(&data, 1_000_000, 10);
+        let before = server.ranges().iter().position(|range| range == "1000000-1000009").unwrap();
+        assert!(before < 10 + 3 * 64, "{before} requests of the batch went first");
+        assert!(!batch.is_over());
+        batch.wait().succeeds();
+    });
+}
+
+// ---- the end of an object -----------------------------------------------------------------------------------------
+
+#[test]
+fn the_end_of_an_object_costs_one_round_trip_and_tells_its_size() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(5000), TestClient::new(backend));
+        let data = client.open(&server.url("/data"));
+        let mut batch = Batch::start(&client, &[last(&data, 100)], BatchOptions::default());
+        batch.wait().succeeds();
+        let item = batch.item(0).succeeds_at(4900, 100);
+        assert_eq!(item.attempts, 1);
+        assert_eq!((data.size(), server.ranges()), (Some(5000), vec!["-100".into()]));
+        // Known now: an ordinary range, that may be merged.
+        let items = [last(&data, 100), range(&data, 4850, 50), last(&data, 6000), last(&data, 0)];
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        batch.wait().succeeds();
+        batch.item(0).succeeds_at(4900, 100);
+        batch.item(1).succeeds();
+        batch.item(2).succeeds_at(0, 5000);
+        batch.item(3).succeeds_at(5000, 0);
+        assert_eq!(server.ranges(), ["-100", "0-4999"]);
+    });
+}
+
+#[test]
+fn a_read_from_the_end_delivers_what_there_is_and_says_where_it_lies() {
+    for_both_backends(|backend| {
+        for (size, len, offset, bytes) in [(5000, 100, 4900, 100), (70, 100, 0, 70), (100, 100, 0, 100)] {
+            let (server, client) = (server_of(size), TestClient::new(backend));
+            let data = client.open(&server.url("/data"));
+            for _ in 0..2 {
+                let mut reading = support::start_last(&data, len, &ReadOptions::default());
+                reading.succeeds_at(offset, bytes);
+            }
+            assert_eq!(server.requests(), 2);
+            assert_eq!(data.size(), Some(size));
+        }
+    });
+}
+
+#[test]
+fn the_end_of_an_empty_object_is_empty() {
+    for_both_backends(|backend| {
+        for head in [false, true] {
+            let (server, client) = (server_of(0), TestClient::new(backend));
+            if head {
+                server.script(get("/data"), [Reply::status(416)]);
+            }
+            let data = client.open(&server.url("/data"));
+            support::start_last(&data, 100, &ReadOptions::default()).succeeds_at(0, 0);
+            assert_eq!((data.size(), server.heads()), (Some(0), u64::from(head)));
+        }
+    });
+}
+
+#[test]
+fn servers_without_such_ranges_are_asked_for_the_size_or_have_told_it() {
+    for_both_backends(|backend| {
+        let other = Reply::object().answer_range(0, 100);
+        for (reply, size_asked) in [
+            // What some take `-100` for, of which the size is known then.
+            (other.clone(), false),
+            (Reply::status(416).header("Content-Range", "bytes */5000"), false),
+            (Reply::object().ignore_range(), false),
+            (other.unknown_total(), true),
+            (Reply::status(416), true),
+            (Reply::status(400), true),
+            (Reply::status(501), true),
+        ] {
+            let (server, client) = (server_of(5000), TestClient::new(backend));
+            let answer = reply.clone();
+            server.on(get("/data"), move |request| {
+                request.range_text().is_some_and(|range| range.starts_with('-')).then(|| answer.clone())
+            });
+            let data = client.open(&server.url("/data"));
+            let mut reading = support::start_last(&data, 100, &ReadOptions::default());
+            let outcome = reading.succeeds_at(4900, 100);
+            assert_eq!(outcome.attempts, 2 + u32::from(size_asked), "{reply:?}");
+            assert_eq!(
+                (server.ranges(), server.heads()),
+                (vec!["-100".into(), "4900-4999".into()], u64::from(size_asked))
+            );
+        }
+    });
+}
+
+#[test]
+fn a_server_without_ranges_gives_the_end_if_that_is_the_whole_and_an_error_if_not() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100), TestClient::new(backend));
+        server.script(get("/data"), [Reply::object().ignore_range()]);
+        support::start_last(&client.open(&server.url("/data")), 100, &ReadOptions::default()).succeeds_at(0, 100);
+        support::start_last(&client.open(&server.url("/data")), 400, &ReadOptions::default()).succeeds_at(0, 100);
+        let mut reading = support::start_last(&client.open(&server.url("/data")), 99, &ReadOptions::default());
+        reading.fails(ErrorKind::Range, &["ignored the range"]);
+    });
+}
+
+#[test]
+fn the_end_is_resumed_where_it_was_cut_and_errors_are_its_own() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(5000), TestClient::new(backend));
+        server.script(get("/data"), [Reply::close(), Reply::object().close_after(40), Reply::object()]);
+        let mut reading = support::start_last(&client.open(&server.url("/data")), 100, &ReadOptions::default());
+        assert_eq!(reading.succeeds_at(4900, 100).attempts, 3);
+        assert_eq!(server.ranges(), ["-100", "-100", "4940-4999"]);
+        server.script(get("/data"), [Reply::status(404)]);
+        let mut reading = support::start_last(&client.open(&server.url("/data")), 100, &ReadOptions::default());
+        reading.fails(ErrorKind::NotFound, &["the last 100 bytes", "/data"]);
+    });
+}
+
+#[test]
+fn a_long_end_is_cut_once_the_size_is_known() {
+    for_both_backends(|backend| {
+        for (size, len, requests) in
+            [(1000, 350, &["650-749", "750-849", "850-949", "950-999"][..]), (120, 350, &["0-99", "100-119"])]
+        {
+            let (server, client) = (server_of(size), TestClient::new(backend));
+            let data = client.open(&server.url("/data"));
+            let read = ReadOptions { task_size: Some(100), ..ReadOptions::default() };
+            let mut reading = support::start_last(&data, len, &read);
+            let bytes = size.min(len as u64);
+            reading.succeeds_at(size - bytes, bytes as usize);
+            assert_eq!(
+                (server.heads(), sorted(&server)),
+                (1, {
+                    let mut all: Vec<String> = requests.iter().map(|one| (*one).to_owned()).collect();
+                    all.sort();
+                    all
+                })
+            );
+            let data = client.open(&server.url("/data"));
+            let items = [last(&data, len), range(&data, 0, 10), last(&data, 20)];
+            let mut batch = Batch::start(&client, &items, BatchOptions { read, ..BatchOptions::default() });
+            batch.wait().succeeds();
+            batch.item(0).succeeds_at(size - bytes, bytes as usize);
+            batch.item(1).succeeds();
+            batch.item(2).succeeds_at(size - 20, 20);
+        }
+    });
+}
+
+#[test]
+fn over_webhdfs_the_size_is_asked_for_first() {
+    for_both_backends(|backend| {
+        let hdfs = raskio_testserver::WebHdfs::start();
+        hdfs.put("/f", raskio_testserver::webhdfs::Node::File(5000));
+        hdfs.put("/empty", raskio_testserver::webhdfs::Node::File(0));
+        let client = TestClient::new(backend);
+        let file = client.open(&hdfs.url("/f"));
+        assert_eq!(support::start_last(&file, 100, &ReadOptions::default()).succeeds_at(4900, 100).attempts, 3);
+        let file = client.open(&hdfs.url("/f"));
+        let items = [range(&file, 0, 10), range(&file, 4990, 20), range(&file, 100, 10), range(&file, 5010, 1)];
+        let mut batch = Batch::start(&client, &items, BatchOptions::default());
+        batch.wait().fails(ErrorKind::Range, &["ends after 5000 bytes"]);
+        batch.item(0).succeeds();
+        batch.item(2).succeeds();
+        batch.item(1).fails(ErrorKind::Range, &[]);
+        batch.item(3).fails(ErrorKind::Range, &[]);
+        support::start_last(&client.open(&hdfs.url("/empty")), 100, &ReadOptions::default()).succeeds_at(0, 0);
+    });
+}
