@@ -1,12 +1,17 @@
 //! Counters: relaxed atomics written where things happen, read as one snapshot.
 
+use crate::events::Observer;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// The live counters of one client.
         #[derive(Debug, Default)]
-        pub struct Stats { $($(#[$doc])* pub $name: AtomicU64),* }
+        pub struct Stats {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Who is told of what counters do not tell.
+            pub observer: Observer,
+        }
 
         /// What the counters said at one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

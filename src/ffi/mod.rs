@@ -9,6 +9,7 @@
 
 pub mod client;
 pub mod error;
+pub mod events;
 pub mod handle;
 mod layout;
 pub mod log;

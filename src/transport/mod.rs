@@ -86,6 +86,8 @@ pub struct Transfer {
     pub went_back: bool,
     /// What was wrong with it and was put right.
     pub amended: Amended,
+    /// Why its last attempt failed, and the HTTP status behind that.
+    pub last_failure: Option<(ErrorKind, u16)>,
 }
 
 impl Transfer {
@@ -103,6 +105,7 @@ impl Transfer {
             stale: 0,
             went_back: false,
             amended,
+            last_failure: None,
         }
     }
 

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 
 /// The files of `src/ffi` that the header shows, in the order in which C needs them.
-pub const SECTIONS: [&str; 11] =
-    ["version", "status", "handle", "error", "secrets", "client", "op", "object", "read", "log", "table"];
+pub const SECTIONS: [&str; 12] =
+    ["version", "status", "handle", "error", "secrets", "events", "client", "op", "object", "read", "log", "table"];
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const WIDTH: usize = 120;

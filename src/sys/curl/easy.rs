@@ -3,6 +3,7 @@
 use super::sockets::{self, Sockets};
 use super::{Share, missing};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Timings;
 use crate::sys::fault::{self, Point};
 use crate::sys::quiet::Inside;
 use curl_sys::{CURL, CURLoption, curl_slist};
@@ -10,6 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a transfer tells while it runs. Called on the thread that drives it.
 pub trait Handler: Send {
@@ -234,6 +236,19 @@ impl<H: Handler> Easy<H> {
         }
         hooks.error_text[0] = 0;
         Finished { code, message, os_code, connections, panicked: std::mem::take(&mut hooks.panicked) }
+    }
+
+    /// What the transfer's connection took.
+    pub fn timings(&self) -> Timings {
+        let [name, connect, tls] =
+            [curl_sys::CURLINFO_NAMELOOKUP_TIME, curl_sys::CURLINFO_CONNECT_TIME, curl_sys::CURLINFO_APPCONNECT_TIME]
+                .map(|what| {
+                    let mut seconds = 0.0f64;
+                    // SAFETY: these infos are doubles, and the pointer is to one.
+                    unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), what, &raw mut seconds) };
+                    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+                });
+        Timings { name_lookup: name, connect: connect.saturating_sub(name), tls: tls.saturating_sub(connect) }
     }
 
     /// Whether the running transfer's name is looked up, all of its addresses, or needed no look-up.

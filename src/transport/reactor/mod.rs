@@ -12,6 +12,7 @@ mod waiting;
 use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
 use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi};
 use crate::sys::fault::{self, Point};
@@ -292,8 +293,13 @@ impl Local {
             return Err(error);
         };
         let finished: Finished = easy.finished(code);
+        let is_heard = finished.connections > 0 && self.engine.stats.observer.is_heard();
+        let timings = is_heard.then(|| easy.timings());
         self.idle.push(easy);
         stats::add(&self.engine.stats.connections_opened, finished.connections);
+        if let Some(timings) = timings {
+            self.engine.stats.observer.tell(&Event::Connected { connections: finished.connections, timings });
+        }
         if let Some(attempt) = taken {
             if finished.connections == 0 && attempt.answered() {
                 stats::add(&self.engine.stats.connections_reused, 1);
@@ -312,12 +318,20 @@ impl Local {
                 if wait.is_zero() {
                     self.ready(transfer);
                 } else {
+                    self.tell_of_retry(&transfer, wait);
                     transfer.pause();
                     self.timers.push(Instant::now() + wait, Due::Retry(transfer));
                     self.member().keeps_some.store(true, Ordering::Release);
                 }
             }
         }
+    }
+
+    fn tell_of_retry(&self, transfer: &Transfer, wait: Duration) {
+        let Some((kind, http_status)) = transfer.last_failure else { return };
+        let attempt = transfer.history.failures + transfer.history.resumes;
+        let max_attempts = self.engine.policy.max_attempts;
+        self.engine.stats.observer.tell(&Event::Retry { kind, http_status, attempt, max_attempts, wait });
     }
 
     fn finish(&self, transfer: Transfer, result: Result<()>) {
