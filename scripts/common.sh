@@ -47,6 +47,33 @@ need_rust() {
   find_rust || fail "no Rust $rust_needed or later was found: run scripts/setup.sh demo"
 }
 
+# What is behind the + of a crate's version: that of the library inside.
+locked() { awk -v name="name = \"$1\"" '$0 == name { getline; sub(/.*\+/, ""); sub(/"/, ""); print }' Cargo.lock; }
+# newest FILE PROFILE…: the output directories of build scripts that hold this file, the newest first.
+newest() {
+  local file=$1 profile
+  shift
+  for profile in "$@"; do ls -dt "$target/$profile"/build/*/out/"$file" 2>/dev/null | sed "s|/out/$file\$|/out|" || true; done
+}
+# reuse_openssl PROFILE…: cargo takes the OpenSSL that a build of one of these profiles made, if it is of the version in
+# Cargo.lock, instead of building it once more for a minute.
+reuse_openssl() {
+  local version out
+  version=$(locked openssl-src)
+  while read -r out; do
+    out=$out/openssl-build/install
+    if grep -qs "OPENSSL_VERSION_STR \"$version\"" "$out/include/openssl/opensslv.h"; then
+      export OPENSSL_DIR=$out OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
+      return
+    fi
+  done < <(newest openssl-build/install/lib/libssl.a "$@")
+}
+# In a checkout where nothing was built for tests before, they link the installed library's OpenSSL. Where something was, they
+# go on with that: cargo would build everything anew for another one, now and at the next `cargo test`.
+spare_openssl() {
+  if [ -z "$(newest openssl-build/install/lib/libssl.a debug)" ]; then reuse_openssl release; fi
+}
+
 # Configures, builds and installs the library into build/prefix.
 install_library() {
   need_rust

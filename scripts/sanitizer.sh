@@ -12,14 +12,7 @@ need_runtime() { has_runtime "$1" || skip "this Rust has no runtime of the sanit
 # checkout serve, if they are of the versions in Cargo.lock. Without one they are built once more.
 reuse_libraries() {
   local version out output
-  version=$(locked openssl-src)
-  while read -r out; do
-    out=$out/openssl-build/install
-    if grep -qs "OPENSSL_VERSION_STR \"$version\"" "$out/include/openssl/opensslv.h"; then
-      export OPENSSL_DIR=$out OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1
-      break
-    fi
-  done < <(newest openssl-build/install/lib/libssl.a)
+  reuse_openssl release debug
   version=$(locked curl-sys)
   version=${version#curl-}
   while read -r out; do
@@ -38,13 +31,9 @@ reuse_libraries() {
       reused=(--config "$build/reused.toml")
       break
     fi
-  done < <(newest build/libcurl.a)
+  done < <(newest build/libcurl.a release debug)
 }
 reused=()
-# What is behind the + of a crate's version: that of the library inside.
-locked() { awk -v name="name = \"$1\"" '$0 == name { getline; sub(/.*\+/, ""); sub(/"/, ""); print }' Cargo.lock; }
-# The output directories of build scripts that hold this file, the newest first.
-newest() { ls -dt "$target"/{release,debug}/build/*/out/"$1" 2>/dev/null | sed "s|/out/$1\$|/out|" || true; }
 
 # instrument TARGET_DIRECTORY FLAG…: what cargo_sanitized builds with. An explicit --target keeps the flags off build
 # scripts and procedural macros.

@@ -3,6 +3,7 @@
 # words included, into build/rust.log: the stage `secrets` looks through it.
 . "$(dirname "$0")/../common.sh"
 need_rust
+spare_openssl
 log=$build/rust.log
 : >"$log"
 # How a log comes about is not to be tested with one switched on already.

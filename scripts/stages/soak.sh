@@ -3,6 +3,7 @@
 # A short form by default; `make soak` gives it minutes: READS, MINUTES and SEED say how much and what.
 . "$(dirname "$0")/../common.sh"
 need_rust
+spare_openssl
 planted='a planted panic'
 # The dev profile: its checks of overflow and its assertions are on, and the installed library is never taken from it. In
 # the release profile this build would replace deps/libraskio.so, which cargo takes for the one without faults.

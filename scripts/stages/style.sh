@@ -2,6 +2,7 @@
 # Formatting, and clippy's lints.
 . "$(dirname "$0")/../common.sh"
 need_rust
+spare_openssl
 "$CARGO" fmt --version && "$CARGO" clippy --version || skip "this Rust has no rustfmt or no clippy (rustup component add rustfmt clippy)"
 "$CARGO" fmt --all --check
 # A warning is an error with the compilers that this was written with. Older ones warn of what was since found harmless,
