@@ -1,4 +1,4 @@
-/* RaskIO: ranged reads of HTTP objects and local files into host or CUDA memory.
+/* RaskIO: ranged reads of HTTP, S3 and WebHDFS objects into host or CUDA memory.
  *
  * This header is the specification of the C API. It is generated from src/ffi; do not edit it.
  * SPDX-License-Identifier: Apache-2.0
@@ -227,14 +227,17 @@ typedef struct raskio_credentials {
   const char *secret_access_key;
   /** UTF-8, NUL-ended. NULL: none. */
   const char *session_token;
-  /** Seconds since 1970-01-01 UTC. 0: they never expire. */
+  /**
+   * Seconds since 1970-01-01 UTC. 0: they never expire. A time that is over is taken for a service that cannot renew
+   * now: they are used for a minute, with a warning in the log.
+   */
   int64_t expires_unix_s;
 } raskio_credentials;
 
 /**
  * Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it
  * did. Any other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The
- * strings must stay as they are until the next call, or until the client's last callback.
+ * strings must stay as they are until the next call, or until the client's last callback, on_shut_down.
  */
 typedef int32_t (*raskio_credentials_fn)(void *user_data, raskio_credentials *out);
 
@@ -253,7 +256,10 @@ typedef struct raskio_bearer {
   int64_t expires_unix_s;
 } raskio_bearer;
 
-/** As raskio_credentials_fn, for objects opened with RASKIO_OBJECT_BEARER_FROM_HOST. */
+/**
+ * As raskio_credentials_fn, for objects opened with RASKIO_OBJECT_BEARER_FROM_HOST: asked for each origin, again five minutes
+ * before the token expires (in the last quarter of a shorter life), and once when a server answers 401.
+ */
 typedef int32_t (*raskio_bearer_fn)(void *user_data, raskio_bearer *out);
 
 /* ---- Events ------------------------------------------------------------------------------------------------------- *
@@ -622,19 +628,20 @@ typedef struct raskio_object_options {
   /** Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0. */
   uint64_t size;
   /**
-   * S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
+   * S3 (as all that names a kind of storage, it is ignored by the others): the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
    * is put right once, by what the service answers.
    */
   const char *region;
   /**
-   * S3: the URL of a compatible service, for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
+   * S3: the URL of a compatible service (http://host:port), for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
    * profile's, AWS itself.
    */
   const char *endpoint_url;
   /**
    * S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files,
    * web identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that
-   * is opened with it is taken for S3.
+   * is opened with it, and is not signed itself, is taken for S3; keys from the other places need
+   * RASKIO_ENDPOINT_S3 for that.
    */
   const char *access_key_id;
   /** S3. */
@@ -659,22 +666,24 @@ typedef struct raskio_object_options {
   uint32_t allowed_endpoints;
   /** Must be zero. */
   uint32_t reserved0;
-  /** HTTP: goes into "Authorization: Bearer ", to the object's own origin only. */
+  /** HTTP alone (refused by the others): goes into "Authorization: Bearer ", to the object's own origin only. */
   const char *bearer_token;
-  /** A file with the client's certificate in PEM form, shown to the object's own origin only. */
+  /** https: a file with the client's certificate in PEM form, shown to the object's own origin only. */
   const char *client_certificate;
   /** A file with its key in PEM form. NULL: the certificate's file holds it. */
   const char *client_key;
   /** The password of that key. */
   const char *client_key_password;
   /**
-   * The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them.
-   * NULL: the environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
+   * The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them:
+   * http://user:password@host:port. host:port is http. NULL: the environment's (http_proxy, https_proxy, all_proxy,
+   * no_proxy); "": none.
    */
   const char *proxy;
   /**
-   * The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together
-   * with proxy, and for the object's own origin only.
+   * The path of a unix socket to connect to instead of host and port, at most 107 bytes; "@name" for an abstract one.
+   * The URL's host (http://localhost/…) is what the server is told. Not together with proxy, before one of the
+   * environment, and for the object's own origin only.
    */
   const char *unix_socket;
 } raskio_object_options;
@@ -1121,7 +1130,8 @@ RASKIO_EXPORT size_t raskio_last_fault(char *text, size_t room) RASKIO_NOEXCEPT;
 #define RASKIO_LOG_ERROR 1u /**< Something failed. */
 #define RASKIO_LOG_WARN  2u /**< Something is wrong that RaskIO can live with. */
 #define RASKIO_LOG_INFO  3u /**< What was done. */
-#define RASKIO_LOG_DEBUG 4u /**< How it was done: requests, retries, connections. */
+/** How it was decided: what is passed over, tried otherwise, moved. What goes over the wire is KVIKIO_REMOTE_VERBOSE's matter; a retry is a warning. */
+#define RASKIO_LOG_DEBUG 4u
 #define RASKIO_LOG_TRACE 5u /**< Everything. */
 
 /** One record. Valid during the hook only. */

@@ -135,7 +135,15 @@ impl State {
             None => (None, None),
             Some(expires) => match expires.duration_since(now) {
                 Ok(life) if !life.is_zero() => (Some(expires - LEAD.min(life / 4)), Some(expires)),
-                _ => (Some(now + EXTENSION / 2), Some(now + EXTENSION)),
+                _ => {
+                    log::warn!(
+                        target: "raskio",
+                        "credentials that had expired were handed over; they are used for {} s, since a service that cannot \
+                         renew them hands out what it has",
+                        EXTENSION.as_secs()
+                    );
+                    (Some(now + EXTENSION / 2), Some(now + EXTENSION))
+                }
             },
         };
         self.grant = Some(Arc::new(grant));

@@ -65,7 +65,7 @@ fn certificate(opening: &Opening<'_>) -> Result<Option<ClientCertificate>> {
         ] {
             if there {
                 return Err(Error::invalid(format!(
-                    "{name} is set and client_certificate is not; set both, or neither"
+                    "{name} is set and client_certificate is not, to which it belongs"
                 )));
             }
         }

@@ -48,9 +48,10 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
     }
     let options = opening.options;
     if options.access_key_id.is_some() || options.secret_access_key.is_some() {
-        return Err(Error::invalid(
-            "S3 credentials are given for an endpoint that does not sign; choose RASKIO_ENDPOINT_S3",
-        ));
+        return Err(Error::invalid(match presigned {
+            true => "S3 credentials are given for a link that is signed already; leave out one of the two signatures",
+            false => "S3 credentials are given for an endpoint that does not sign; choose RASKIO_ENDPOINT_S3",
+        }));
     }
     let origin = Origin::of(url, options);
     let access = access::of(opening, &origin)?;
@@ -84,12 +85,15 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
         access,
     };
     let home = Home::new(Arc::new(target), opening);
-    Ok(Arc::new(HttpEndpoint { kind: opening.kind, home, bearer, dressed: Dressed::default() }))
+    let has_keys = opening.site.has_host_keys() || opening.site.env()("AWS_ACCESS_KEY_ID").is_some();
+    Ok(Arc::new(HttpEndpoint { kind: opening.kind, has_keys, home, bearer, dressed: Dressed::default() }))
 }
 
 /// One URL.
 pub struct HttpEndpoint {
     kind: u32,
+    /// There are keys for S3, which this kind does not use.
+    has_keys: bool,
     home: Home,
     /// Gives the tokens for its own origin.
     bearer: Option<Arc<Authority>>,
@@ -168,6 +172,15 @@ impl Endpoint for HttpEndpoint {
     fn check_stat(&self, probe: bool, head: &ResponseHead, _: &[u8]) -> Result<Stat> {
         let probe = probe || self.kind == PRESIGNED.number;
         check_stat(probe, head).map_err(|error| error.with_http_status(head.status))
+    }
+
+    fn hint(&self, status: u16, _: &Target) -> Option<String> {
+        let unsigned = self.kind == KIND.number && self.has_keys && self.bearer.is_none();
+        (unsigned && matches!(status, 400 | 401 | 403)).then(|| {
+            "it was opened as HTTP, and not signed; if it is S3, set endpoint to RASKIO_ENDPOINT_S3, or open \
+             s3://bucket/key with endpoint_url"
+                .into()
+        })
     }
 
     fn amend(&self, refusal: &Refusal<'_>, amended: &mut Amended) -> bool {

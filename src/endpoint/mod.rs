@@ -313,9 +313,9 @@ pub trait Endpoint: Send + Sync {
     fn error_kind(&self, refusal: &Refusal<'_>) -> ErrorKind {
         refusal.head.error_kind()
     }
-    /// What the user should know about an error of this status.
-    fn hint(&self, status: u16) -> Option<String> {
-        let _ = status;
+    /// What the user should know about an error of this status that this target was answered with.
+    fn hint(&self, status: u16, target: &Target) -> Option<String> {
+        let _ = (status, target);
         None
     }
 }
@@ -409,7 +409,13 @@ fn locate(text: &str) -> Result<Location<'_>> {
         // Only WebHDFS, where it is clear what is meant, takes names as they are.
         Err(error) => match webhdfs::encoded(text).and_then(|text| Url::parse(&text).ok()) {
             Some(url) => (url, true),
-            None => return Err(error.context(format_args!("cannot open {:?}", redact::url(text)))),
+            None => {
+                let error = error.context(format_args!("cannot open {:?}", redact::url(text)));
+                return Err(match text.contains("://") {
+                    true => error,
+                    false => error.note("a URL begins with http://, https://, s3://, webhdfs:// or swebhdfs://"),
+                });
+            }
         },
     };
     Ok(Location { text, scheme: url.scheme(), url: Some(url), pasted })
@@ -454,13 +460,18 @@ pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc
         Some(number) => explicit(number)?,
         None => inferred(&location, options)?,
     };
-    (kind.open)(&Opening {
+    let opened = (kind.open)(&Opening {
         text,
         url: location.url.as_ref(),
         pasted: location.pasted,
         options,
         site,
         kind: kind.number,
+    });
+    // Also where it is an option that is at fault.
+    opened.map_err(|error| match error.message().starts_with("cannot open ") {
+        true => error,
+        false => error.context(format_args!("cannot open {}", redact::url(text))),
     })
 }
 
@@ -486,8 +497,11 @@ fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static
         };
         return Err(Error::new(ErrorKind::Unsupported, words));
     }
-    // Whoever gives keys for a host that is not AWS's means the S3 of that host.
-    let keys = options.access_key_id.is_some() && options.allows(s3::KIND.number) && !location.pasted;
+    // Whoever gives keys for a host that is not AWS's means the S3 of that host; but a link that is signed is signed.
+    let keys = options.access_key_id.is_some()
+        && options.allows(s3::KIND.number)
+        && !location.pasted
+        && !http::is_presigned(location);
     if keys && matching.clone().any(|kind| kind.number == http::KIND.number) {
         return explicit(s3::KIND.number);
     }

@@ -44,16 +44,21 @@ impl Places {
 fn look((ca_file, [bundle, file, folder]): &Asked) -> Result<Trust> {
     let c_string = |path: &Path| path.to_str().and_then(|path| CString::new(path).ok());
     if let Some(file) = ca_file {
-        return Ok(Trust { file: Some(readable("ca_file", file)?), folder: None });
+        return Ok(Trust { file: Some(readable("ca_file", file)?), folder: None, from: "the option ca_file" });
     }
     let path = |value: &Option<OsString>| value.as_ref().map(PathBuf::from);
     if let Some(bundle) = path(bundle) {
-        return Ok(Trust { file: c_string(&bundle), folder: None });
+        return Ok(Trust { file: c_string(&bundle), folder: None, from: "CURL_CA_BUNDLE" });
     }
     if file.is_some() || folder.is_some() {
         return Ok(Trust {
             file: path(file).as_deref().and_then(c_string),
             folder: path(folder).as_deref().and_then(c_string),
+            from: match (file, folder) {
+                (Some(_), None) => "SSL_CERT_FILE",
+                (None, _) => "SSL_CERT_DIR",
+                (Some(_), Some(_)) => "SSL_CERT_FILE and SSL_CERT_DIR",
+            },
         });
     }
     let system = openssl_probe::probe();
@@ -61,7 +66,7 @@ fn look((ca_file, [bundle, file, folder]): &Asked) -> Result<Trust> {
     // libcurl parses a file once for all connections of a thread, but only where no folder is set: with both, each
     // handshake parsed 140 certificates.
     let folder = if file.is_some() { None } else { system.cert_dir.first().map(AsRef::as_ref).and_then(c_string) };
-    Ok(Trust { file, folder })
+    Ok(Trust { file, folder, from: "" })
 }
 
 /// The path of a file that an option names, once it was opened.

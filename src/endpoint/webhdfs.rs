@@ -121,6 +121,16 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
     if path.split_once(PREFIX).is_none_or(|(_, file)| file.trim_matches('/').is_empty()) {
         return Err(Error::invalid(format!("cannot open {shown}: it names no file")));
     }
+    if options.bearer_token.is_some() || options.bearer_from_host {
+        return Err(Error::invalid(format!(
+            "cannot open {shown}: a bearer token is for HTTP; WebHDFS takes a delegation token, as session_token"
+        )));
+    }
+    if opening.url.is_none() && url.user().is_some() {
+        return Err(Error::invalid(format!(
+            "cannot open {shown}: who asks is said by user_name, or by http://…{PREFIX}…?user.name="
+        )));
+    }
     let query = Query::of(&url.query().unwrap_or_default(), opening)?;
     let base = text.split(['?', '#']).next().unwrap_or_default().to_owned();
     let origin = Origin::of(&url, options);

@@ -16,7 +16,8 @@ pub const RASKIO_LOG_ERROR: u32 = 1;
 pub const RASKIO_LOG_WARN: u32 = 2;
 /// What was done.
 pub const RASKIO_LOG_INFO: u32 = 3;
-/// How it was done: requests, retries, connections.
+/// How it was decided: what is passed over, tried otherwise, moved. What goes over the wire is KVIKIO_REMOTE_VERBOSE's matter;
+/// a retry is a warning.
 pub const RASKIO_LOG_DEBUG: u32 = 4;
 /// Everything.
 pub const RASKIO_LOG_TRACE: u32 = 5;

@@ -59,15 +59,16 @@ pub struct raskio_object_options {
     pub flags: u32,
     /// Bytes, with RASKIO_OBJECT_SIZE_KNOWN. Without that flag it must be 0.
     pub size: u64,
-    /// S3: the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
+    /// S3 (as all that names a kind of storage, it is ignored by the others): the region. NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, the host name's, us-east-1. A wrong one
     /// is put right once, by what the service answers.
     pub region: *const c_char,
-    /// S3: the URL of a compatible service, for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
+    /// S3: the URL of a compatible service (http://host:port), for s3://bucket/key. NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
     /// profile's, AWS itself.
     pub endpoint_url: *const c_char,
     /// S3: set together with secret_access_key, or NULL: the client's callback, the environment, the shared files,
     /// web identity, container and instance metadata, in this order; unsigned where none has any. An http(s) URL that
-    /// is opened with it is taken for S3.
+    /// is opened with it, and is not signed itself, is taken for S3; keys from the other places need
+    /// RASKIO_ENDPOINT_S3 for that.
     pub access_key_id: *const c_char,
     /// S3.
     pub secret_access_key: *const c_char,
@@ -87,19 +88,21 @@ pub struct raskio_object_options {
     pub allowed_endpoints: u32,
     /// Must be zero.
     pub reserved0: u32,
-    /// HTTP: goes into "Authorization: Bearer ", to the object's own origin only.
+    /// HTTP alone (refused by the others): goes into "Authorization: Bearer ", to the object's own origin only.
     pub bearer_token: *const c_char,
-    /// A file with the client's certificate in PEM form, shown to the object's own origin only.
+    /// https: a file with the client's certificate in PEM form, shown to the object's own origin only.
     pub client_certificate: *const c_char,
     /// A file with its key in PEM form. NULL: the certificate's file holds it.
     pub client_key: *const c_char,
     /// The password of that key.
     pub client_key_password: *const c_char,
-    /// The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them.
-    /// NULL: the environment's (http_proxy, https_proxy, all_proxy, no_proxy); "": none.
+    /// The URL of a proxy (http, https, socks4, socks4a, socks5, socks5h), with user and password if it wants them:
+    /// http://user:password@host:port. host:port is http. NULL: the environment's (http_proxy, https_proxy, all_proxy,
+    /// no_proxy); "": none.
     pub proxy: *const c_char,
-    /// The path of a unix socket to connect to instead of host and port; "@name" for an abstract one. Not together
-    /// with proxy, and for the object's own origin only.
+    /// The path of a unix socket to connect to instead of host and port, at most 107 bytes; "@name" for an abstract one.
+    /// The URL's host (http://localhost/…) is what the server is told. Not together with proxy, before one of the
+    /// environment, and for the object's own origin only.
     pub unix_socket: *const c_char,
 }
 

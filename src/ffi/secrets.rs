@@ -25,13 +25,14 @@ pub struct raskio_credentials {
     pub secret_access_key: *const c_char,
     /// UTF-8, NUL-ended. NULL: none.
     pub session_token: *const c_char,
-    /// Seconds since 1970-01-01 UTC. 0: they never expire.
+    /// Seconds since 1970-01-01 UTC. 0: they never expire. A time that is over is taken for a service that cannot renew
+    /// now: they are used for a minute, with a warning in the log.
     pub expires_unix_s: i64,
 }
 
 /// Fills `out`, which is zero but for struct_size, when credentials are needed or about to expire; returns 0 if it
 /// did. Any other number fails the requests that wait, with PERMISSION_DENIED and that number in the message. The
-/// strings must stay as they are until the next call, or until the client's last callback.
+/// strings must stay as they are until the next call, or until the client's last callback, on_shut_down.
 pub type raskio_credentials_fn =
     Option<unsafe extern "C" fn(user_data: *mut c_void, out: *mut raskio_credentials) -> i32>;
 
@@ -50,7 +51,8 @@ pub struct raskio_bearer {
     pub expires_unix_s: i64,
 }
 
-/// As raskio_credentials_fn, for objects opened with RASKIO_OBJECT_BEARER_FROM_HOST.
+/// As raskio_credentials_fn, for objects opened with RASKIO_OBJECT_BEARER_FROM_HOST: asked for each origin, again five minutes
+/// before the token expires (in the last quarter of a shorter life), and once when a server answers 401.
 pub type raskio_bearer_fn = Option<unsafe extern "C" fn(user_data: *mut c_void, out: *mut raskio_bearer) -> i32>;
 
 /// The host's pointer, on RaskIO's threads.

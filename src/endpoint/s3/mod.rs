@@ -352,20 +352,25 @@ impl Endpoint for S3Endpoint {
         true
     }
 
-    fn hint(&self, status: u16) -> Option<String> {
+    fn hint(&self, status: u16, target: &Target) -> Option<String> {
+        // Who gave a name sees here what became of it.
+        let asked = (self.name != target.name)
+            .then(|| format!("asked at {}, region {}", target.name, self.state.lock().region));
         if !matches!(status, 400 | 401 | 403) {
-            return None;
+            return asked;
         }
-        match &self.signer {
+        let unsigned = match &self.signer {
             Signer::Nobody => Some("the request was not signed, as S3_PUBLIC asks".into()),
             Signer::Fixed(_) => None,
-            Signer::Found(authority) => match &authority.current()?.0.held {
-                Held::Nothing(why) => {
+            Signer::Found(authority) => match authority.current().as_ref().map(|current| &current.0.held) {
+                Some(Held::Nothing(why)) => {
                     Some(format!("the request was not signed, since no credentials were found: {why}"))
                 }
-                Held::Keys(_) | Held::Bearer(_) => None,
+                Some(Held::Keys(_) | Held::Bearer(_)) | None => None,
             },
-        }
+        };
+        let words: Vec<String> = [asked, unsigned].into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join("; "))
     }
 }
 

@@ -138,7 +138,9 @@ impl<'a> Name<'a> {
             ));
         }
         if key.is_empty() {
-            return Err(Error::invalid(format!("the key is empty; write s3://{bucket}/key")));
+            return Err(Error::invalid(format!(
+                "the key is empty; write s3://BUCKET/KEY (the bucket here would be {bucket:?})"
+            )));
         }
         // What S3 itself allows.
         if key.len() > 1024 {

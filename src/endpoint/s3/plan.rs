@@ -6,6 +6,7 @@ use crate::credentials::chain::{self, ProfileAt};
 use crate::endpoint::{Opening, Origin, redact};
 use crate::error::{Error, Result};
 use crate::sys::curl::Url;
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 /// What opening decides.
@@ -26,6 +27,9 @@ pub(super) struct Plan {
 /// INVALID_ARGUMENT naming what cannot be right, in the URL, the options, the environment or the shared files.
 pub(super) fn plan(opening: &Opening<'_>) -> Result<Plan> {
     let (options, env) = (opening.options, &**opening.site.env());
+    if options.bearer_token.is_some() || options.bearer_from_host {
+        return Err(Error::invalid("a bearer token is for HTTP; S3 takes access_key_id and secret_access_key"));
+    }
     let profile_at = ProfileAt::of(env)?;
     let read = |name: &str| -> Result<Option<String>> {
         let profile = opening.site.profile(&profile_at, Instant::now())?;
@@ -50,6 +54,14 @@ pub(super) fn plan(opening: &Opening<'_>) -> Result<Plan> {
             match service {
                 Some((place, text)) => {
                     let service = service_url(place, &text)?;
+                    let host = service.host();
+                    if options.virtual_host == Some(true) && (host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok())
+                    {
+                        return Err(Error::invalid(format!(
+                            "{place} names the address {host}, in front of which no bucket can stand; leave out \
+                             RASKIO_OBJECT_S3_VIRTUAL_HOST"
+                        )));
+                    }
                     url = name.at_service(&service, options.virtual_host.unwrap_or(false));
                     virtual_host_of = Some(Origin::parse(&service));
                 }
@@ -120,7 +132,10 @@ fn service_url(place: &str, text: &str) -> Result<Url> {
     let shown = redact::url(text);
     let bad = |why: String| Error::invalid(format!("{place} is {shown:?}: {why}"));
     crate::endpoint::check_text(text)?;
-    let url = Url::parse(text).map_err(|error| bad(error.message().to_owned()))?;
+    let url = Url::parse(text).map_err(|error| match text.contains("://") {
+        true => bad(error.message().to_owned()),
+        false => bad("it has no scheme; write http://host:port or https://host".into()),
+    })?;
     if !matches!(url.scheme().as_str(), "http" | "https") {
         return Err(bad("it must be an http or https URL".into()));
     }

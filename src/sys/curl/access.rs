@@ -14,6 +14,21 @@ pub struct Trust {
     /// One certificate a file, under its hash. libcurl keeps what it has parsed of a file for all connections of a multi
     /// handle, but only where there is no folder: see `endpoint::tls`.
     pub folder: Option<CString>,
+    /// Which setting named them.
+    pub from: &'static str,
+}
+
+impl Trust {
+    /// What they are and why, for messages.
+    pub fn describe(&self) -> String {
+        let path = |path: &Option<CString>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let places: Vec<String> = [path(&self.file), path(&self.folder)].into_iter().flatten().collect();
+        match (places.is_empty(), self.from) {
+            (true, _) => "none were found on this system".into(),
+            (false, "") => format!("{}, the system's", places.join(", ")),
+            (false, from) => format!("{}, from {from}", places.join(", ")),
+        }
+    }
 }
 
 /// A client certificate with its key.

@@ -1,5 +1,6 @@
 //! One attempt of one request: what it sends, what it takes in, and what its end means.
 
+mod advice;
 mod judge;
 
 pub use judge::{explanation, fail, retry_later};

@@ -1,6 +1,6 @@
 //! What an attempt's end means: a success, an error, or another attempt.
 
-use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Otherwise, Verdict};
+use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Otherwise, Verdict, advice};
 use crate::endpoint::{Refusal, Stat, http, redact, webhdfs};
 use crate::error::{Error, ErrorKind};
 use crate::plan::ByteRange;
@@ -226,8 +226,20 @@ impl Attempt {
             self.transfer.stale += 1;
             return Verdict::Again(self.transfer, Duration::ZERO);
         }
-        let error = self.with_status(curl_error(finished));
-        if is_transient(finished.code) { self.retry(error, policy, None, chance) } else { self.fail(error) }
+        let advice = advice::on(&self, finished);
+        let mut error = self.with_status(curl_error(finished));
+        if let Some(kind) = advice.kind {
+            error =
+                Error::new(kind, error.message()).with_os_code(error.os_code()).with_http_status(error.http_status());
+        }
+        if advice.http_status > 0 {
+            error = error.with_http_status(advice.http_status);
+        }
+        if let Some(words) = advice.words {
+            error = error.note(words);
+        }
+        let again = is_transient(finished.code) && !advice.hopeless;
+        if again { self.retry(error, policy, None, chance) } else { self.fail(error) }
     }
 
     fn status_error(&self) -> Error {
@@ -241,7 +253,14 @@ impl Attempt {
         if let Some(words) = explanation(redact::echo(body, &url, &headers).as_bytes()) {
             error = error.note(format_args!("the server says: {words}"));
         }
-        match endpoint.hint(status) {
+        if status == 407 {
+            let access = &self.course.target.access;
+            return error.note(format_args!(
+                "it is the proxy that refuses; its user and password stand in its own URL: http://user:password@host:port; {}",
+                advice::proxy(access)
+            ));
+        }
+        match endpoint.hint(status, &self.sent) {
             Some(words) => error.note(words),
             None => error,
         }
