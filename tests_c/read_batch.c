@@ -49,7 +49,7 @@ static raskio_read_spec spec(raskio_object *object, uint64_t offset, void *data,
 
 static void mixed(uint32_t backend, uint64_t gap, long requests) {
   raskio_client *client = new_client(backend), *other = new_client(backend);
-  raskio_object *medium = open_sized(client, "medium?batch=1", MEDIUM), *small = open_object(client, "small?batch=1");
+  raskio_object *medium = open_sized(client, "medium?header=X-Test:batch", MEDIUM), *small = open_object(client, "small?header=X-Test:batch");
   raskio_object *foreign = open_object(other, "small");
   unsigned char *buffers[ITEMS];
   uint64_t sizes[ITEMS] = {100, 50, 10, 10, SMALL, 20, 10, 0, 10};
@@ -59,7 +59,7 @@ static void mixed(uint32_t backend, uint64_t gap, long requests) {
   raskio_batch_options options;
   raskio_error *error = NULL;
   struct told told, *of_item = &told;
-  long before = requests_with("batch=1");
+  long before = requests_with("X-Test:batch");
   memset(&told, 0, sizeof told);
   outcome_init(&told.outcome);
   for (size_t i = 0; i < ITEMS; i++) buffers[i] = buffer_new(sizes[i]);
@@ -87,7 +87,7 @@ static void mixed(uint32_t backend, uint64_t gap, long requests) {
   CHECK_EQ(told.outcome.bytes, 170 + SMALL);
   CHECK_EQ(told.outcome.attempts, requests);
   CHECK(strstr(raskio_error_message(told.outcome.error), "item ") != NULL);
-  CHECK_EQ(requests_with("batch=1") - before, requests);
+  CHECK_EQ(requests_with("X-Test:batch") - before, requests);
   for (size_t i = 0; i < ITEMS; i++) {
     CHECK_EQ(told.items[i], 1);
     CHECK_STATUS(told.results[i].status, expected[i]);

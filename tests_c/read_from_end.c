@@ -33,7 +33,13 @@ static void read_end(raskio_client *client, const char *name, uint64_t object_si
       break;
     }
   }
-  check_untouched(buffer + bytes, 0, name);
+  for (uint64_t i = bytes; i < size; i++) {
+    if (buffer[i] != GUARD_BYTE) {
+      CHECK_FAILED("%s: byte %llu was written", name, (unsigned long long)i);
+      break;
+    }
+  }
+  check_guards(buffer, size, name);
   /* Known now. */
   REQUIRE_OK(raskio_read_sync(object, 0, buffer, size, &options, &got, &error), error);
   CHECK_EQ(got, bytes);
@@ -50,10 +56,10 @@ int main(void) {
     unsigned char byte;
     raskio_error *error = NULL;
     uint64_t bytes = 77;
-    read_end(client, "medium?end=1", MEDIUM, 65536, 1);
-    read_end(client, "small?end=2", SMALL, 65536, 1);
+    read_end(client, "medium?header=X-Test:end1", MEDIUM, 65536, 1);
+    read_end(client, "small?header=X-Test:end2", SMALL, 65536, 1);
     /* More than a task: the size first, then requests of a task each. */
-    read_end(client, "large?end=3", LARGE, 9u << 20, 4);
+    read_end(client, "large?header=X-Test:end3", LARGE, 9u << 20, 4);
     CHECK_ERROR(raskio_read_sync(object, 5, &byte, 1, &options, &bytes, &error), RASKIO_ERR_INVALID_ARGUMENT, error, "offset");
     CHECK_EQ(bytes, 77);
     REQUIRE_OK(raskio_read_sync(object, 0, NULL, 0, &options, &bytes, &error), error);
