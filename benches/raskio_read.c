@@ -2,6 +2,7 @@
  *
  *   all     every read of the plan at once, then wait for the last callback (large reads, batches of small ones)
  *   window  BUDGET reads in flight, the next one started by the callback of the one that ended
+ *   batch   every read of the plan by one call of raskio_read_batch; GAP says what may share a request
  *   one     a read, wait for its callback, the next read
  *   sync    raskio_read_sync, one after the other
  *
@@ -74,6 +75,37 @@ static void expect(size_t reads)
     pthread_mutex_unlock(&lock);
 }
 
+static void batch_done(void *user_data, const raskio_result *result)
+{
+    (void)user_data;
+    if (result->status != RASKIO_OK)
+        fail("batch", result->status, result->error);
+    pthread_mutex_lock(&lock);
+    reads_left = 0;
+    pthread_cond_signal(&ended);
+    pthread_mutex_unlock(&lock);
+}
+
+static void start_batch(raskio_client *client, const char *gap)
+{
+    raskio_read_spec *specs = make(job.count, sizeof *specs);
+    for (size_t i = 0; i < job.count; i++) {
+        const struct span *read = &job.reads[i];
+        specs[i] = (raskio_read_spec){.object = objects[i], .offset = read->first, .data = place(read), .size = read->length};
+    }
+    raskio_batch_options options = {.struct_size = sizeof options, .read = &read_options};
+    if (!strcmp(gap, "never"))
+        options.coalesce_gap = RASKIO_COALESCE_NEVER;
+    else if (strcmp(gap, "default"))
+        options.coalesce_gap = parse_number(gap, "GAP");
+    raskio_error *error = NULL;
+    raskio_status status =
+        raskio_read_batch(client, specs, job.count, sizeof *specs, &options, batch_done, NULL, NULL, &error);
+    if (status != RASKIO_OK)
+        fail("raskio_read_batch", status, error);
+    free(specs);
+}
+
 static void wait_for_all(void)
 {
     pthread_mutex_lock(&lock);
@@ -82,8 +114,14 @@ static void wait_for_all(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void read_all(const char *submit, size_t window)
+static void read_all(raskio_client *client, const char *submit, size_t window, const char *gap)
 {
+    if (!strcmp(submit, "batch")) {
+        expect(1);
+        start_batch(client, gap);
+        wait_for_all();
+        return;
+    }
     if (!strcmp(submit, "all") || by_window) {
         size_t first = by_window && window < job.count ? window : job.count;
         expect(job.count);
@@ -112,12 +150,13 @@ static void read_all(const char *submit, size_t window)
     }
 }
 
-static raskio_client *make_client(const char *backend, uint32_t threads, uint32_t budget, const char *concurrency)
+static raskio_client *make_client(const char *backend, uint32_t threads, uint32_t budget, const char *concurrency,
+                                  size_t task_size)
 {
     raskio_client_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.task_size = job.request;
+    options.task_size = task_size;
     options.max_concurrent_requests = budget;
     if (!strcmp(backend, "MULTI_POLL")) {
         options.backend = RASKIO_BACKEND_MULTI_POLL;
@@ -161,12 +200,12 @@ static int one_of(const char *word, const char *const *words)
 
 int main(int argc, char **argv)
 {
-    if (argc != 11 || !one_of(argv[5], (const char *const[]){"MULTI_POLL", "EASY_THREADPOOL", NULL}) ||
+    if (argc != 12 || !one_of(argv[5], (const char *const[]){"MULTI_POLL", "EASY_THREADPOOL", NULL}) ||
         !one_of(argv[8], (const char *const[]){"adaptive", "fixed", NULL}) ||
-        !one_of(argv[9], (const char *const[]){"all", "window", "one", "sync", NULL}) ||
+        !one_of(argv[9], (const char *const[]){"all", "window", "batch", "one", "sync", NULL}) ||
         !one_of(argv[10], (const char *const[]){"host", "device", NULL})) {
         fprintf(stderr, "usage: raskio_read BASE PLAN REQUEST REPS MULTI_POLL|EASY_THREADPOOL THREADS BUDGET\n"
-                        "                   adaptive|fixed all|window|one|sync host|device\n"
+                        "                   adaptive|fixed all|window|batch|one|sync host|device never|default|GAP\n"
                         "THREADS: reactors of MULTI_POLL, threads of EASY_THREADPOOL; 0 leaves the default\n"
                         "BUDGET: most requests in flight; 0 leaves the default\n");
         return 2;
@@ -194,10 +233,11 @@ int main(int argc, char **argv)
         double cpu = cpu_seconds(), start = wall_seconds();
         if (!client) {
             /* The first repetition has everything that a fresh process has to do. */
-            client = make_client(argv[5], (uint32_t)parse_number(argv[6], "THREADS"), budget, argv[8]);
+            client = make_client(argv[5], (uint32_t)parse_number(argv[6], "THREADS"), budget, argv[8],
+                                 strcmp(argv[9], "batch") ? job.request : 0);
             open_objects(client);
         }
-        read_all(argv[9], budget);
+        read_all(client, argv[9], budget, argv[11]);
         double seconds = wall_seconds() - start;
         cpu = cpu_seconds() - cpu;
         /* The callback has said that the bytes are there: nothing is waited for. */
@@ -214,7 +254,7 @@ int main(int argc, char **argv)
         snprintf(version, sizeof version, "RaskIO %s", raskio_version());
         requests_before = stats.requests_started;
         /* Of reads that are all handed over at once, most of the time is spent waiting for their turn. */
-        report("raskio", version, &job, seconds, cpu, destination, strcmp(argv[9], "all") != 0, extra);
+        report("raskio", version, &job, seconds, cpu, destination, strcmp(argv[9], "all") && strcmp(argv[9], "batch"), extra);
     }
     hold_if_asked();
     for (size_t i = 0; i < job.count; i++)

@@ -3,6 +3,7 @@
 
 mod support;
 
+use raskio::batch::{BatchOptions, Gap};
 use raskio::client::Client;
 use raskio::credentials::Secret;
 use raskio::endpoint::{KINDS, Kind};
@@ -12,7 +13,8 @@ use raskio_testserver::webhdfs::Node;
 use raskio_testserver::{Object, Reply, RequestInfo, S3Account, Server, WebHdfs, any};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
-use support::{TestClient, for_both_backends, read, start, stat, try_start};
+use support::batch::{Batch, range};
+use support::{TestClient, for_both_backends, read, start, start_last, stat, try_start};
 
 const SIZE: u64 = 10_000;
 
@@ -179,6 +181,52 @@ fn a_range_beyond_the_end_is_an_error_where_the_size_is_unknown() {
         for (offset, len) in [(SIZE, 10), (SIZE - 5, 10)] {
             start(&fixture.open(client, &fixture.object), offset, len).fails(ErrorKind::Range, &[]);
         }
+    });
+}
+
+#[test]
+fn a_batch_reads_every_item_or_says_why_not() {
+    each(|fixture, client| {
+        let object = fixture.open(client, &fixture.object);
+        let missing = fixture.open(client, &fixture.missing);
+        // Over and behind the end of an object of unknown size: some share a request, some do not.
+        let items = [
+            range(&object, 5, 100),
+            range(&object, 9_990, 20),
+            range(&object, 50, 7000),
+            range(&missing, 0, 10),
+            range(&object, 9_000, 1000),
+            range(&object, 10_000, 5),
+            range(&object, 0, 0),
+        ];
+        for gap in [Gap::Default, Gap::Never] {
+            let mut batch = Batch::start(client, &items, BatchOptions { gap, ..BatchOptions::default() });
+            assert!(batch.wait().error.is_some());
+            for good in [0, 2, 4, 6] {
+                batch.item(good).succeeds();
+            }
+            batch.item(3).fails(ErrorKind::NotFound, &[missing.name()]);
+            for bad in [1, 5] {
+                let kind = batch.item(bad).error.as_ref().expect("an error").kind();
+                // By its reply, or by what others had learned before.
+                assert!(matches!(kind, ErrorKind::Range | ErrorKind::InvalidArgument), "{kind:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_end_of_an_object_is_found_whatever_its_size() {
+    each(|fixture, client| {
+        let options = ReadOptions::default();
+        let object = fixture.open(client, &fixture.object);
+        start_last(&object, 100, &options).succeeds_at(SIZE - 100, 100);
+        assert_eq!(object.size(), Some(SIZE));
+        // Longer than a task.
+        start_last(&fixture.open(client, &fixture.object), 8000, &options).succeeds_at(SIZE - 8000, 8000);
+        start_last(&fixture.open(client, &fixture.object), 20_000, &options).succeeds_at(0, SIZE as usize);
+        start_last(&fixture.open(client, &fixture.empty), 100, &options).succeeds_at(0, 0);
+        start_last(&fixture.open(client, &fixture.missing), 100, &options).fails(ErrorKind::NotFound, &["last 100"]);
     });
 }
 

@@ -12,7 +12,7 @@ use raskio::endpoint::{self, Origin};
 use raskio::error::{Error, ErrorKind};
 use raskio::limit::{RequestLimiter, Wake};
 use raskio::object::{ObjectOptions, ReadOptions};
-use raskio::op::items::Part;
+use raskio::op::items::{Items, Part, Span};
 use raskio::op::{OpOwner, OpResult, Operation};
 use raskio::stats::{Stats, add, sub};
 use raskio::sync::Mutex;
@@ -89,6 +89,57 @@ fn an_operation_ends_once_whoever_finishes_cancels_and_waits() {
         if let Some(error) = error {
             assert!(matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Io), "{error}");
         }
+    }
+    assert_eq!(owner.finished.load(SeqCst), ROUNDS);
+}
+
+/// Requests that share items end on several threads, while another one cancels and all look at the results.
+#[test]
+fn the_items_of_a_batch_end_once_each_and_before_it() {
+    let _watchdog = Watchdog::start();
+    let owner = Arc::new(Owner::default());
+    for round in 0..ROUNDS {
+        let ended: Arc<Vec<AtomicUsize>> = Arc::new((0..5).map(|_| AtomicUsize::new(0)).collect());
+        let counted = ended.clone();
+        let told = Box::new(move |item: usize, _: &raskio::op::items::ItemResult<'_>| {
+            counted[item].fetch_add(1, SeqCst);
+        });
+        let items = Items::new(5, Some(told)).unwrap();
+        // Thread i has a request of item i alone and one of items 3 and 4.
+        (0..THREADS as u32).for_each(|item| items.add_request(item));
+        (0..THREADS).for_each(|_| [3, 4].iter().for_each(|item| items.add_request(*item)));
+        let (over, of_completion) = (Arc::new(Mutex::new(None)), ended.clone());
+        let written = over.clone();
+        let done = Box::new(move |result: &OpResult<'_>| {
+            assert!(of_completion.iter().all(|ended| ended.load(SeqCst) == 1), "each item ended before");
+            let items = result.items.expect("items").results();
+            let results: Vec<_> = items.map(|item| (item.error.map(|error| error.kind()), item.bytes)).collect();
+            *written.lock() = Some((result.error.map(Error::kind), results));
+        });
+        let op = Operation::of_items(owner.clone(), items, None, done);
+        let shared = op.clone();
+        together(move |index| {
+            let own = Part::Item(index as u32);
+            let both = Part::Spans([Span { item: 3, at: 0, len: 5 }, Span { item: 4, at: 3, len: 7 }].into());
+            shared.add_attempt(&both);
+            if round % 7 == index {
+                shared.cancel();
+            }
+            let failed = round % 5 == 1 && index == 1;
+            let result = if failed { Err(Error::new(ErrorKind::Io, "planned")) } else { Ok(()) };
+            // Enough for the first of the two.
+            shared.finish(&both, if failed { 5 } else { 10 }, 10, result);
+            let _ = shared.is_over_for(&both);
+            shared.finish(&own, 1, 1, Ok(()));
+            shared.wait(Some(LONG)).unwrap();
+        });
+        let (error, results) = over.lock().take().expect("the completion");
+        let failed = round % 5 == 1;
+        assert_eq!(results[..3], [(None, 1); 3]);
+        assert_eq!(results[3], (None, 1 + 5 * THREADS as u64));
+        assert_eq!(results[4].1, 7 * THREADS as u64 - if failed { 5 } else { 0 });
+        assert_eq!(results[4].0.is_some(), failed);
+        assert!(error.is_some() || !failed);
     }
     assert_eq!(owner.finished.load(SeqCst), ROUNDS);
 }

@@ -124,11 +124,12 @@ int main(void) {
   AT(raskio_read_options, reserved0, 28);
   AT(raskio_read_options, stream, 32);
 
-  SIZE(raskio_item_result, 24);
+  SIZE(raskio_item_result, 32);
   AT(raskio_item_result, status, 0);
   AT(raskio_item_result, attempts, 4);
   AT(raskio_item_result, bytes, 8);
   AT(raskio_item_result, error, 16);
+  AT(raskio_item_result, offset, 24);
 
   SIZE(raskio_result, 64);
   AT(raskio_result, struct_size, 0);
@@ -171,12 +172,14 @@ int main(void) {
   AT(raskio_object_info, size, 16);
   AT(raskio_object_info, etag, 24);
 
-  SIZE(raskio_read_spec, 40);
+  SIZE(raskio_read_spec, 48);
   AT(raskio_read_spec, object, 0);
   AT(raskio_read_spec, offset, 8);
   AT(raskio_read_spec, data, 16);
   AT(raskio_read_spec, size, 24);
   AT(raskio_read_spec, user_data, 32);
+  AT(raskio_read_spec, flags, 40);
+  AT(raskio_read_spec, reserved0, 44);
 
   SIZE(raskio_batch_options, 40);
   AT(raskio_batch_options, struct_size, 0);

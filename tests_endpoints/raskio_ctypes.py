@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import threading
 from ctypes import POINTER, byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 
 STATUS = {
@@ -35,9 +36,40 @@ class LogRecord(ctypes.Structure):
     ]  # fmt: skip
 
 
+class ReadOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("memory", c_uint32), ("flags", c_uint32), ("task_size", c_uint64),
+        ("deadline_ms", c_uint32), ("reserved0", c_uint32), ("stream", c_void_p),
+    ]  # fmt: skip
+
+
+class ReadSpec(ctypes.Structure):
+    _fields_ = [
+        ("object", c_void_p), ("offset", c_uint64), ("data", c_void_p), ("size", c_uint64), ("user_data", c_void_p),
+        ("flags", c_uint32), ("reserved0", c_uint32),
+    ]  # fmt: skip
+
+
+class ItemResult(ctypes.Structure):
+    _fields_ = [
+        ("status", c_int32), ("attempts", c_uint32), ("bytes", c_uint64), ("error", c_void_p), ("offset", c_uint64),
+    ]  # fmt: skip
+
+
+class Result(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("status", c_int32), ("attempts", c_uint32), ("bytes", c_uint64),
+        ("offset", c_uint64), ("error", c_void_p), ("items", c_void_p), ("item_count", c_size_t),
+        ("item_size", c_size_t),
+    ]  # fmt: skip
+
+
+FROM_END = 1
+DoneFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Result))
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(LogRecord))
 
 assert ctypes.sizeof(ClientOptions) == 160 and ctypes.sizeof(ObjectOptions) == 152
+assert ctypes.sizeof(ReadSpec) == 48 and ctypes.sizeof(ItemResult) == 32
 
 lib = ctypes.CDLL(os.environ["RASKIO_LIBRARY"])
 for name, result, arguments in [
@@ -49,6 +81,8 @@ for name, result, arguments in [
     ("raskio_object_release", None, [c_void_p]),
     ("raskio_read_sync", c_int32,
      [c_void_p, c_uint64, c_void_p, c_uint64, c_void_p, POINTER(c_uint64), POINTER(c_void_p)]),
+    ("raskio_read_batch", c_int32,
+     [c_void_p, c_void_p, c_size_t, c_size_t, c_void_p, DoneFunction, c_void_p, c_void_p, POINTER(c_void_p)]),
     ("raskio_error_message", c_char_p, [c_void_p]),
     ("raskio_error_http_status", c_int32, [c_void_p]),
     ("raskio_error_free", None, [c_void_p]),
@@ -100,6 +134,36 @@ class Client:
         assert lib.raskio_stats_text(self.handle, form, text, room) < room
         return text.value.decode()
 
+    def read_batch(self, items):
+        """Items are (object, offset, size), or (object, None, size) for the last bytes. Their bytes, or a Failure for each."""
+        buffers = [ctypes.create_string_buffer(max(size, 1)) for _, _, size in items]
+        specs = (ReadSpec * len(items))(*[
+            ReadSpec(opened.handle, offset or 0, ctypes.addressof(buffer), size, None, FROM_END if offset is None else 0, 0)
+            for (opened, offset, size), buffer in zip(items, buffers)
+        ])  # fmt: skip
+        over, outcome = threading.Event(), []
+
+        def done(_, result):
+            result = result.contents
+            for number, buffer in enumerate(buffers):
+                item = ItemResult.from_address(result.items + number * result.item_size)
+                if item.status == 0:
+                    outcome.append(buffer.raw[: item.bytes])
+                else:
+                    message = lib.raskio_error_message(item.error).decode()
+                    status = STATUS.get(item.status, str(item.status))
+                    outcome.append(Failure(status, message, lib.raskio_error_http_status(item.error)))
+            over.set()
+
+        callback, error = DoneFunction(done), c_void_p()
+        size = ctypes.sizeof(ReadSpec)
+        check(
+            lib.raskio_read_batch(self.handle, specs, len(items), size, None, callback, None, None, byref(error)), error
+        )
+        if not over.wait(60):
+            raise AssertionError("no callback within 60 s")
+        return outcome
+
 
 class Object:
     """An object, to be used in a with statement. Options are fields of raskio_object_options."""
@@ -132,6 +196,13 @@ class Object:
         data, error = ctypes.create_string_buffer(size), c_void_p()
         check(lib.raskio_read_sync(self.handle, offset, data, size, None, None, byref(error)), error)
         return data.raw
+
+
+    def read_end(self, size):
+        data, got, error = ctypes.create_string_buffer(size), c_uint64(), c_void_p()
+        options = ReadOptions(ctypes.sizeof(ReadOptions), flags=FROM_END)
+        check(lib.raskio_read_sync(self.handle, 0, data, size, byref(options), byref(got), byref(error)), error)
+        return data.raw[: got.value]
 
 
 def read(client, url, offset, size, **options):

@@ -84,6 +84,34 @@ class S3Server:
             self.assertEqual(opened.stat(), len(DATA))
             self.assertEqual(opened.read(7, 100), DATA[7:107])
 
+    def test_a_batch_and_the_end_of_an_object(self):
+        s3 = s3_client(self.port, signature_version="s3v4")
+        s3.put_object(Bucket="bucket", Key="batch", Body=DATA)
+        s3.put_object(Bucket="bucket", Key="empty", Body=b"")
+        presigned = s3.generate_presigned_url("get_object", {"Bucket": "bucket", "Key": "batch"}, 600)
+        for backend in (raskio.MULTI_POLL, raskio.EASY_THREADPOOL):
+            with raskio.Client(backend) as client:
+                for url, options in [("s3://bucket/batch", self.keys()), (presigned, {})]:
+                    with client.open(url, **options) as opened:
+                        self.assertEqual(opened.read_end(100), DATA[-100:])
+                    with client.open(url, **options) as opened:
+                        self.assertEqual(opened.read_end(len(DATA) + 1), DATA)
+                    with client.open(url, **options) as opened:
+                        ranges = [(0, 100), (50, 100), (5000, 10), (5000, 10), (len(DATA) - 5, 10), (None, 7), (3, 0)]
+                        got = client.read_batch([(opened, offset, size) for offset, size in ranges])
+                        for (offset, size), data in zip(ranges, got):
+                            with self.subTest(url=url, offset=offset, size=size):
+                                if offset == len(DATA) - 5:
+                                    self.assertIn(data.status, ("RANGE", "INVALID_ARGUMENT"))
+                                else:
+                                    start = len(DATA) - size if offset is None else offset
+                                    self.assertEqual(data, DATA[start : start + size])
+                with client.open("s3://bucket/empty", **self.keys()) as opened:
+                    self.assertEqual(opened.read_end(10), b"")
+                with client.open("s3://bucket/missing", **self.keys()) as opened:
+                    (missing,) = client.read_batch([(opened, None, 10)])
+                    self.assertEqual(missing.status, "NOT_FOUND")
+
     def test_refusals_say_why(self):
         s3_client(self.port).put_object(Bucket="bucket", Key="k", Body=DATA)
         with raskio.Client(raskio.MULTI_POLL) as client:

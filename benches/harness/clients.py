@@ -21,8 +21,9 @@ class Client:
     threads: int = 1
     width: int = 0  # connections, transfers, or the budget of requests in flight; 0: the default
     backend: str = ""  # kvikio, raskio: the backend; curl: perform or epoll
-    submit: str = "all"  # all reads at once, window: `width` of them, one, or sync: one by a call that waits
+    submit: str = "all"  # all reads at once, window: `width` of them, batch, one, or sync: one by a call that waits
     concurrency: str = ""  # raskio's MULTI_POLL: adaptive or fixed
+    gap: str = ""  # raskio's batch: never, default, or how many bytes may lie between reads that share a request
 
     @property
     def label(self):
@@ -50,6 +51,8 @@ class Client:
             parts.append("fixed")
         if self.submit == "window":
             parts.append("submitted as others end")
+        if self.submit == "batch":
+            parts.append("batch" + {"never": "", "default": ", coalesced"}.get(self.gap, f", coalesced to {self.gap} bytes"))
         return ", ".join(parts)
 
 
@@ -71,7 +74,7 @@ def command(programs, client, request, base, plan, reps, certificate, device=Fal
         return [programs.path("curleasy"), *job, str(CURL_BUFFER)], environment
     if client.kind == "raskio":
         settings = [client.backend, threads, width, client.concurrency or "adaptive", client.submit]
-        settings.append("device" if device else "host")
+        settings += ["device" if device else "host", client.gap or "never"]
         return [programs.path("raskio_read"), *job, *settings], environment
     if client.kind == "object_store":
         return [programs.path("object_store"), *job, str(client.width or 1), threads], environment

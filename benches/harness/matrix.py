@@ -194,8 +194,41 @@ H200_MACHINE = (
     ),
 )
 
+# Ranges of one object by one call, as a reader of columns or chunks has them.
+BATCH_READS, BATCH_SPREAD = 20_000, 1024 * MIB
+GAPS = (0, 4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB)
+
+
+def batch(width, gap="never"):
+    return Client("raskio", 1, width, MULTI, "batch", "adaptive", gap)
+
+
+def gap_case(kind, server, port, gap, width):
+    """Reads of 4 KiB that lie `gap` bytes apart: each by a request of its own, and all of them merged."""
+    count = min(4_000, BATCH_SPREAD // (gap + 4 * KIB))
+    return Case(
+        *(f"{kind}-gap-{gap // KIB}k", server, port, "small", "many", count * 4 * KIB, 4 * KIB),
+        (batch(width), batch(width, str(max(gap, 1)))),
+        stride=gap + 4 * KIB,
+    )
+
+
+BATCHES = (
+    Case(
+        *("batch", PLAIN, 8090, "small", "many", BATCH_READS * 4 * KIB, 4 * KIB),
+        (
+            *(client for width in (16, 64) for client in (*loops(width), *reactors(1, width)[:2], batch(width))),
+            *(batch(16, "default"), batch(16, str(64 * KIB))),
+        ),
+        stride=BATCH_SPREAD // BATCH_READS,
+    ),
+    *(gap_case("plain", PLAIN, 8090, gap, 16) for gap in GAPS),
+    *(gap_case("store", f"plain HTTP, {STORE}", 8091, gap, 64) for gap in GAPS),
+)
+
 # Name: nginx's configuration, cases.
 PROFILES = {
+    "batch": ("nginx_bench.conf", BATCHES),
     "small": ("nginx_bench.conf", SMALL_MACHINE),
     "h200": ("nginx_h200.conf", H200_MACHINE),
 }

@@ -147,6 +147,10 @@ class Settings(unittest.TestCase):
             (Client("kvikio", 16, 0, "EASY_THREADPOOL"), "KvikIO EASY_THREADPOOL, 16 threads"),
             (Client("curl", 1, 16, "epoll"), "libcurl multi, epoll, 16 in flight"),
             (Client("raskio", 1, 1, "MULTI_POLL", "sync"), "RaskIO MULTI_POLL, read_sync"),
+            (
+                Client("raskio", 1, 16, "MULTI_POLL", "batch", "adaptive", "4096"),
+                "RaskIO MULTI_POLL, 1 reactor, 16 in flight, batch, coalesced to 4096 bytes",
+            ),
         ):
             self.assertEqual(client.label, label)
 

@@ -68,10 +68,10 @@ class Targets(unittest.TestCase):
         ((case, setting, speed, cpu, connections),) = targets.adaptive_rows(found)
         self.assertEqual((case, setting, speed, connections), ("large", "1 reactor, 16 in flight", "2 (2–2)", "4 / 4"))
 
-    def test_every_target_of_the_small_machine_is_measured_by_its_cases(self):
+    def test_every_target_of_the_small_machine_and_of_batches_is_measured_by_its_cases(self):
         """A case that is renamed, or loses a client, must not take a target with it unseen."""
         cases = []
-        for case in matrix.SMALL_MACHINE:
+        for case in matrix.SMALL_MACHINE + matrix.BATCHES:
             samples = [sample(client, 1, 1.0, latency_p50_us=1.0) for client in case.clients]
             one = result(
                 rows(samples, *case.clients), name=case.name, mode=case.mode, title=case.title, shape=case.shape
@@ -81,6 +81,8 @@ class Targets(unittest.TestCase):
         unmeasured = [row for row in targets.rows(found) if row.met is None]
         self.assertEqual(unmeasured, [])
         self.assertGreater(len(list(targets.adaptive_rows(found))), 10)
+        self.assertEqual(len(list(targets.gap_rows(found))), 2 * len(matrix.GAPS))
+        self.assertTrue(all(cells[2] == "1 (1–1)" for cells in targets.gap_rows(found)))
 
 
 class Gpu(unittest.TestCase):

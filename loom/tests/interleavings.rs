@@ -8,6 +8,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use raskio_loom::error::{Error, ErrorKind};
 use raskio_loom::limit::{RequestLimiter, Wake};
+use raskio_loom::op::items::{Items, Part, Span};
 use raskio_loom::op::{OpOwner, Operation};
 use raskio_loom::transport::inbox::Inbox;
 use raskio_loom::transport::waker::{Signal, Waker};
@@ -184,6 +185,34 @@ fn whoever_waits_for_an_operation_is_woken() {
         };
         op.wait(None).unwrap();
         finisher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_batch_completes_once_when_each_of_its_items_has_ended_once() {
+    loom::model(|| {
+        let owner = Arc::new(Owner::default());
+        let (seen, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (of_items, of_completion, written) = (told.clone(), told.clone(), seen.clone());
+        let items = Items::new(2, Some(Box::new(move |item, _: &_| of_items.lock().unwrap().push(item)))).unwrap();
+        // Two requests for the first item, one of which also carries the second.
+        [0, 0, 1].into_iter().for_each(|item| items.add_request(item));
+        let done = Box::new(move |result: &raskio_loom::op::OpResult<'_>| {
+            assert_eq!(of_completion.lock().unwrap().len(), 2, "both items were told of before");
+            let items = result.items.unwrap().results();
+            written.lock().unwrap().extend(items.map(|item| (item.bytes, item.error.map(|error| error.kind()))));
+        });
+        let op = Operation::of_items(owner.clone(), items, None, done);
+        let other = {
+            let op = op.clone();
+            let both = Part::Spans([Span { item: 0, at: 0, len: 2 }, Span { item: 1, at: 2, len: 2 }].into());
+            thread::spawn(move || op.finish(&both, 2, 4, Err(Error::new(ErrorKind::Range, "short"))))
+        };
+        op.finish(&Part::Item(0), 3, 3, Ok(()));
+        other.join().unwrap();
+        assert_eq!(*seen.lock().unwrap(), [(5, None), (0, Some(ErrorKind::Range))]);
+        assert_eq!((owner.completed.load(SeqCst), owner.finished.load(SeqCst)), (1, 1));
+        assert_eq!(owner.swept.load(SeqCst), 0, "an item that fails ends nothing else");
     });
 }
 

@@ -5,7 +5,7 @@ PATH=$PATH:/usr/sbin
 have nginx || skip "nginx is not installed"
 need_install
 cmake -S examples -B "$build/examples" >/dev/null
-cmake --build "$build/examples" -j "$jobs" --target read
+cmake --build "$build/examples" -j "$jobs" --target read read_batch
 
 work=$(mktemp -d)
 nginx_pid=
@@ -61,10 +61,26 @@ for backend in MULTI_POLL EASY_THREADPOOL; do
     source=$work/www/$file.bin
     [ "$file" != moved ] || source=$work/www/large.bin
     say "$backend $file.bin"
-    RASKIO_READ_BACKEND=$backend "$build/examples/read" "http://127.0.0.1:$port/$file.bin" "$(crc32 "$source")"
+    KVIKIO_REMOTE_IO_BACKEND=$backend "$build/examples/read" "http://127.0.0.1:$port/$file.bin" "$(crc32 "$source")"
     passed=$((passed + 1))
   done
-  if RASKIO_READ_BACKEND=$backend "$build/examples/read" "http://127.0.0.1:$port/none.bin" 2>"$work/out"; then
+  # Ranges out of order, near each other, far away, twice, and the end: each with the checksum of its bytes.
+  ranges=(50000000:3000000 0:1000 1500:500 1000:1 0:1000 104857722:1 -70000)
+  for gap in default 1 never; do
+    say "$backend ranges, gap $gap"
+    KVIKIO_REMOTE_IO_BACKEND=$backend RASKIO_BATCH_GAP=${gap/default/0} \
+      "$build/examples/read_batch" "http://127.0.0.1:$port/large.bin" "${ranges[@]}" >"$work/out"
+    python3 - "$work/www/large.bin" "${ranges[@]}" >"$work/expected" <<'RANGES'
+import sys, zlib
+whole = open(sys.argv[1], "rb").read()
+for text in sys.argv[2:]:
+    offset, size = (len(whole) - int(text[1:]), int(text[1:])) if text[0] == "-" else map(int, text.split(":"))
+    print(f"{offset}+{size}  crc32 {zlib.crc32(whole[offset:offset + size]):08x}")
+RANGES
+    cmp <(head -n -1 "$work/out") "$work/expected" || fail "wrong ranges: $(cat "$work/out")"
+    passed=$((passed + 1))
+  done
+  if KVIKIO_REMOTE_IO_BACKEND=$backend "$build/examples/read" "http://127.0.0.1:$port/none.bin" 2>"$work/out"; then
     fail "a missing file was read"
   fi
   grep -q 404 "$work/out" || fail "the error does not name the status 404: $(cat "$work/out")"

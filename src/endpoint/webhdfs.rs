@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub const KIND: Kind = Kind { number: 5, name: "WEBHDFS", coalesce_gap: COALESCE_GAP, matches, open };
 
 /// A range costs two requests there, one to the name node and one to a data node.
-const COALESCE_GAP: u64 = 256 << 10;
+const COALESCE_GAP: u64 = 128 << 10;
 
 /// What all paths begin with.
 const PREFIX: &str = "/webhdfs/v1/";

@@ -39,10 +39,13 @@ pub struct ItemOutcome {
     buffer: Guarded,
 }
 
+/// Error, bytes, attempts and offset of an item.
+type Told = (Option<Error>, u64, u32, u64);
+
 /// A batch that was started.
 pub struct Batch {
     pub op: Arc<Operation>,
-    outcome: Receiver<(Outcome, Vec<(Option<Error>, u64, u32, u64)>)>,
+    outcome: Receiver<(Outcome, Vec<Told>)>,
     calls: Arc<AtomicUsize>,
     items: Vec<ItemOutcome>,
     over: bool,

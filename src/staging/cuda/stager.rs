@@ -33,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What reaches a stager.
+#[allow(clippy::large_enum_variant)] // nearly all of them are copies
 pub enum Message {
     /// A buffer to copy, or the end of a request.
     Copy(Copy),
