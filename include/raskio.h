@@ -256,6 +256,46 @@ typedef struct raskio_bearer {
 /** As raskio_credentials_fn, for objects opened with RASKIO_OBJECT_BEARER_FROM_HOST. */
 typedef int32_t (*raskio_bearer_fn)(void *user_data, raskio_bearer *out);
 
+/* ---- Events ------------------------------------------------------------------------------------------------------- *
+ *
+ * What happens to requests on their way, for a program that counts it or says it in its own words: set on_event in the
+ * options of a client. The result of an operation does not depend on it. */
+
+#define RASKIO_EVENT_RETRY     1u /**< An attempt of a request failed, and there will be another one. */
+#define RASKIO_EVENT_CONNECTED 2u /**< A request opened connections. */
+
+/** One event. Valid during the callback only; what does not belong to its kind is 0. */
+typedef struct raskio_event {
+  /** sizeof(raskio_event) as the library knows it. */
+  size_t struct_size;
+  /** RASKIO_EVENT_*. More may be added: ignore what you do not know. */
+  uint32_t kind;
+  /** RETRY: why the attempt failed. */
+  raskio_status status;
+  /** RETRY: the HTTP status behind that, 0 if none is. */
+  uint32_t http_status;
+  /** RETRY: how many attempts of this request have failed by now. */
+  uint32_t attempt;
+  /** RETRY: how many may fail without progress. */
+  uint32_t max_attempts;
+  /** RETRY: milliseconds until the next one. */
+  uint32_t wait_ms;
+  /** CONNECTED: how many were opened. */
+  uint64_t connections;
+  /** CONNECTED: nanoseconds for the look-up of the name. */
+  uint64_t name_lookup_ns;
+  /** CONNECTED: nanoseconds for connecting. */
+  uint64_t connect_ns;
+  /** CONNECTED: nanoseconds for the TLS handshake. */
+  uint64_t tls_ns;
+} raskio_event;
+
+/**
+ * Told of an event, on a RaskIO thread, also on several at once, under the rules of raskio_done_fn. Set in the options of
+ * a client, with whose user_data it is called until on_shut_down has been. A request waits while it runs: be brief.
+ */
+typedef void (*raskio_event_fn)(void *user_data, const raskio_event *event);
+
 /* ---- Clients ------------------------------------------------------------------------------------------------------ *
  *
  * Settings come from three places, the later one wins: the default, the environment (the KVIKIO_ variable named at
@@ -359,6 +399,8 @@ typedef struct raskio_client_options {
   uint32_t hedging;
   /** Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL. */
   raskio_bearer_fn bearer;
+  /** Told of retries and of new connections; called with user_data. May be NULL. */
+  raskio_event_fn on_event;
 } raskio_client_options;
 
 /**

@@ -4,6 +4,7 @@ use crate::callbacks::Callbacks;
 use crate::config::Config;
 use crate::endpoint::{self, site};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Listener;
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::items::{Items, Part};
@@ -35,6 +36,8 @@ pub struct Hooks {
     pub on_shut_down: Option<OnShutDown>,
     /// Credentials and tokens.
     pub secrets: site::Host,
+    /// Told of retries and connections.
+    pub listener: Option<Listener>,
     /// Looks environment variables up; `None`: those of the process.
     pub env: Option<site::Env>,
 }
@@ -74,6 +77,7 @@ impl Client {
         crate::log::init(config.verbose);
         curl::global_init()?;
         let stats = Stats::of_client();
+        hooks.listener.into_iter().for_each(|listener| stats.observer.listen(listener));
         let callbacks = Arc::new(Callbacks::start(config.callback_threads)?);
         let transport = start_transport(&config, stats.clone()).inspect_err(|_| callbacks.stop())?;
         let env = hooks.env.unwrap_or_else(|| Arc::new(|name: &str| std::env::var_os(name)));

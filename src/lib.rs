@@ -32,6 +32,7 @@
 //! | [`config`] | settings: defaults, then the environment, then options | the environment |
 //! | [`log`](mod@log) | records to the host's hook, or to stderr where the environment asks | stderr |
 //! | [`stats`] | counters | nothing |
+//! | [`events`] | retries and new connections, told to a host that wants to know | nothing |
 //! | `exit` | stops every client's threads when the process ends | transport |
 //! | [`error`] | kinds, messages, and the table from HTTP status, errno and CURLcode to a kind | nothing |
 //! | [`sync`] | locks and atomics, or loom's | nothing |
@@ -54,6 +55,7 @@ pub mod config;
 pub mod credentials;
 pub mod endpoint;
 pub mod error;
+pub mod events;
 mod exit;
 pub mod ffi;
 pub mod limit;

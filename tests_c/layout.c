@@ -13,7 +13,7 @@ int main(void) {
   AT(raskio_credentials, session_token, 24);
   AT(raskio_credentials, expires_unix_s, 32);
 
-  SIZE(raskio_client_options, 160);
+  SIZE(raskio_client_options, 168);
   AT(raskio_client_options, struct_size, 0);
   AT(raskio_client_options, backend, 8);
   AT(raskio_client_options, reactor_dispatch, 12);
@@ -42,6 +42,20 @@ int main(void) {
   AT(raskio_client_options, max_free_events, 144);
   AT(raskio_client_options, hedging, 148);
   AT(raskio_client_options, bearer, 152);
+  AT(raskio_client_options, on_event, 160);
+
+  SIZE(raskio_event, 64);
+  AT(raskio_event, struct_size, 0);
+  AT(raskio_event, kind, 8);
+  AT(raskio_event, status, 12);
+  AT(raskio_event, http_status, 16);
+  AT(raskio_event, attempt, 20);
+  AT(raskio_event, max_attempts, 24);
+  AT(raskio_event, wait_ms, 28);
+  AT(raskio_event, connections, 32);
+  AT(raskio_event, name_lookup_ns, 40);
+  AT(raskio_event, connect_ns, 48);
+  AT(raskio_event, tls_ns, 56);
 
   SIZE(raskio_bearer, 32);
   AT(raskio_bearer, struct_size, 0);

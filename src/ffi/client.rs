@@ -4,6 +4,7 @@
 //! the option), the option. Options are numbers of which zero means "not set here".
 
 use super::error::raskio_error;
+use super::events::{self, raskio_event_fn};
 use super::options::{self, Versioned};
 use super::secrets::{raskio_bearer_fn, raskio_credentials_fn};
 use super::status::raskio_status;
@@ -121,6 +122,8 @@ pub struct raskio_client_options {
     pub hedging: u32,
     /// Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL.
     pub bearer: raskio_bearer_fn,
+    /// Told of retries and of new connections; called with user_data. May be NULL.
+    pub on_event: raskio_event_fn,
 }
 
 // SAFETY: repr(C), struct_size first, integers, pointers and optional functions without padding (asserted in layout.rs).
@@ -322,7 +325,8 @@ fn hooks(options: raskio_client_options) -> Hooks {
         keys: secrets::host_keys(options.credentials, options.user_data),
         bearer: secrets::host_bearer(options.bearer, options.user_data),
     };
-    Hooks { on_shut_down: on_shut_down(options), secrets, env: None }
+    let listener = events::listener(options.on_event, options.user_data);
+    Hooks { on_shut_down: on_shut_down(options), secrets, listener, env: None }
 }
 
 /// The host's last callback, ready to be called from a RaskIO thread.

@@ -4,6 +4,7 @@
 
 use super::batch::{raskio_batch_options, raskio_read_spec};
 use super::client::raskio_client_options;
+use super::events::raskio_event;
 use super::log::raskio_log_record;
 use super::object::{raskio_object_info, raskio_object_options};
 use super::op::{raskio_item_result, raskio_read_options, raskio_result};
@@ -38,7 +39,7 @@ layout! {
         token @ 16,
         expires_unix_s @ 24,
     }
-    raskio_client_options: 160 {
+    raskio_client_options: 168 {
         struct_size @ 0,
         backend @ 8,
         reactor_dispatch @ 12,
@@ -67,6 +68,20 @@ layout! {
         max_free_events @ 144,
         hedging @ 148,
         bearer @ 152,
+        on_event @ 160,
+    }
+    raskio_event: 64 {
+        struct_size @ 0,
+        kind @ 8,
+        status @ 12,
+        http_status @ 16,
+        attempt @ 20,
+        max_attempts @ 24,
+        wait_ms @ 28,
+        connections @ 32,
+        name_lookup_ns @ 40,
+        connect_ns @ 48,
+        tls_ns @ 56,
     }
     raskio_stats: 400 {
         struct_size @ 0,

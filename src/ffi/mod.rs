@@ -10,6 +10,7 @@
 pub mod batch;
 pub mod client;
 pub mod error;
+pub mod events;
 pub mod handle;
 mod layout;
 pub mod log;

@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod process;
 pub mod text;
 
+use crate::events::Observer;
 use histogram::{Distribution, Histogram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -37,6 +38,8 @@ macro_rules! numbers {
             pub request_latency: Histogram,
             /// From the start of an attempt to the first byte of the answer.
             pub first_byte_latency: Histogram,
+            /// Who is told of what numbers do not tell.
+            pub observer: Observer,
             /// In the list of [`process`], of the process of this generation.
             registered: Option<u64>,
         }

@@ -127,6 +127,8 @@ pub struct Transfer {
     pub amended: Amended,
     /// It was sent in case the attempt of this number is late.
     pub second_of: Option<u64>,
+    /// Why its last attempt failed, and the HTTP status behind that.
+    pub last_failure: Option<(ErrorKind, u16)>,
 }
 
 impl Transfer {
@@ -146,6 +148,7 @@ impl Transfer {
             went_back: false,
             amended,
             second_of: None,
+            last_failure: None,
         }
     }
 

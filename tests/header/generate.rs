@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 use std::fs;
 
 /// The files of `src/ffi` that the header shows, in the order in which C needs them.
-pub const SECTIONS: [&str; 13] =
-    ["version", "status", "handle", "error", "secrets", "client", "op", "object", "read", "batch", "stats", "log", "table"];
+pub const SECTIONS: [&str; 14] = [
+    "version", "status", "handle", "error", "secrets", "events", "client", "op", "object", "read", "batch", "stats",
+    "log", "table",
+];
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const WIDTH: usize = 120;

@@ -13,6 +13,7 @@ mod waiting;
 use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
 use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi, Times};
 use crate::sys::fault::{self, Point};
@@ -355,6 +356,11 @@ impl Local {
         let finished: Finished = easy.finished(code);
         self.idle.push(easy);
         stats::add(&self.engine.stats.connections_opened, finished.connections);
+        if finished.connections > 0 {
+            let Times { name_lookup, connect, tls, .. } = finished.times;
+            let connections = finished.connections;
+            self.engine.stats.observer.tell(&Event::Connected { connections, name_lookup, connect, tls });
+        }
         Ok(Some((finished, taken)))
     }
 
@@ -375,6 +381,7 @@ impl Local {
                 if wait.is_zero() {
                     self.ready(transfer);
                 } else {
+                    self.tell_of_retry(&transfer, wait);
                     transfer.pause();
                     self.timers.push(Instant::now() + wait, Due::Retry(transfer));
                     self.member().keeps_some.store(true, Ordering::Release);
@@ -393,6 +400,13 @@ impl Local {
         } else if let Err(refused) = self.engine.post(transfers, false) {
             refused.into_iter().for_each(|transfer| self.refuse(transfer));
         }
+    }
+
+    fn tell_of_retry(&self, transfer: &Transfer, wait: Duration) {
+        let Some((kind, http_status)) = transfer.last_failure else { return };
+        let attempt = transfer.history.failures + transfer.history.resumes;
+        let max_attempts = self.engine.policy.max_attempts;
+        self.engine.stats.observer.tell(&Event::Retry { kind, http_status, attempt, max_attempts, wait });
     }
 
     fn finish(&self, transfer: Transfer, result: Result<()>) {

@@ -318,6 +318,7 @@ pub fn retry_later(
                 "{}: {}; attempt {attempt} failed, the next in {} ms (after {} of {} without progress)",
                 transfer.describe(), error.message(), wait.as_millis(), transfer.history.failures, policy.max_attempts
             );
+            transfer.last_failure = Some((error.kind(), error.http_status()));
             // A later attempt starts from the object's own URL again: the redirect's goal may be what failed.
             transfer.moved_to = None;
             transfer.redirects = 0;

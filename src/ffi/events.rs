@@ -1,0 +1,101 @@
+//! Events
+//!
+//! What happens to requests on their way, for a program that counts it or says it in its own words: set on_event in the
+//! options of a client. The result of an operation does not depend on it.
+
+use super::status::{RASKIO_OK, raskio_status};
+use crate::events::{Event, Listener};
+use std::ffi::c_void;
+use std::time::Duration;
+
+/// An attempt of a request failed, and there will be another one.
+pub const RASKIO_EVENT_RETRY: u32 = 1;
+/// A request opened connections.
+pub const RASKIO_EVENT_CONNECTED: u32 = 2;
+
+/// One event. Valid during the callback only; what does not belong to its kind is 0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct raskio_event {
+    /// sizeof(raskio_event) as the library knows it.
+    pub struct_size: usize,
+    /// RASKIO_EVENT_*. More may be added: ignore what you do not know.
+    pub kind: u32,
+    /// RETRY: why the attempt failed.
+    pub status: raskio_status,
+    /// RETRY: the HTTP status behind that, 0 if none is.
+    pub http_status: u32,
+    /// RETRY: how many attempts of this request have failed by now.
+    pub attempt: u32,
+    /// RETRY: how many may fail without progress.
+    pub max_attempts: u32,
+    /// RETRY: milliseconds until the next one.
+    pub wait_ms: u32,
+    /// CONNECTED: how many were opened.
+    pub connections: u64,
+    /// CONNECTED: nanoseconds for the look-up of the name.
+    pub name_lookup_ns: u64,
+    /// CONNECTED: nanoseconds for connecting.
+    pub connect_ns: u64,
+    /// CONNECTED: nanoseconds for the TLS handshake.
+    pub tls_ns: u64,
+}
+
+/// Told of an event, on a RaskIO thread, also on several at once, under the rules of raskio_done_fn. Set in the options of
+/// a client, with whose user_data it is called until on_shut_down has been. A request waits while it runs: be brief.
+pub type raskio_event_fn = Option<unsafe extern "C" fn(user_data: *mut c_void, event: *const raskio_event)>;
+
+/// The host's function, ready to be called from RaskIO's threads.
+pub(super) fn listener(tell: raskio_event_fn, user_data: *mut c_void) -> Option<Listener> {
+    struct Host(unsafe extern "C" fn(*mut c_void, *const raskio_event), *mut c_void);
+    // SAFETY: the C contract: callbacks and their user data may be used from RaskIO's threads.
+    unsafe impl Send for Host {}
+    // SAFETY: as above, from several at once.
+    unsafe impl Sync for Host {}
+    impl Host {
+        fn tell(&self, event: &raskio_event) {
+            // SAFETY: the caller promised a function that takes this user data; the event is borrowed for the call.
+            unsafe { (self.0)(self.1, event) };
+        }
+    }
+    let host = Host(tell?, user_data);
+    Some(Box::new(move |event| host.tell(&event.into())))
+}
+
+impl From<&Event> for raskio_event {
+    fn from(event: &Event) -> raskio_event {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let nothing = raskio_event {
+            struct_size: size_of::<raskio_event>(),
+            kind: 0,
+            status: RASKIO_OK,
+            http_status: 0,
+            attempt: 0,
+            max_attempts: 0,
+            wait_ms: 0,
+            connections: 0,
+            name_lookup_ns: 0,
+            connect_ns: 0,
+            tls_ns: 0,
+        };
+        match *event {
+            Event::Retry { kind, http_status, attempt, max_attempts, wait } => raskio_event {
+                kind: RASKIO_EVENT_RETRY,
+                status: kind.code(),
+                http_status: http_status.into(),
+                attempt,
+                max_attempts,
+                wait_ms: u32::try_from(wait.as_millis()).unwrap_or(u32::MAX),
+                ..nothing
+            },
+            Event::Connected { connections, name_lookup, connect, tls } => raskio_event {
+                kind: RASKIO_EVENT_CONNECTED,
+                connections,
+                name_lookup_ns: nanoseconds(name_lookup),
+                connect_ns: nanoseconds(connect),
+                tls_ns: nanoseconds(tls),
+                ..nothing
+            },
+        }
+    }
+}
