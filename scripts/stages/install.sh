@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../common.sh"
 install_library
 for file in include/raskio.h include/raskio.hpp lib/libraskio.so lib/cmake/raskio/raskio-config.cmake \
-  lib/cmake/raskio/raskio-config-version.cmake lib/pkgconfig/raskio.pc share/doc/raskio/LICENSE share/doc/raskio/THIRD_PARTY.md; do
+  lib/cmake/raskio/raskio-config-version.cmake lib/pkgconfig/raskio.pc include/raskio_kvikio.h lib/libraskio_kvikio.so lib/pkgconfig/raskio-kvikio.pc share/doc/raskio/LICENSE share/doc/raskio/THIRD_PARTY.md; do
   [ -s "$prefix/$file" ] || fail "$file was not installed, or is empty"
 done
 if have ninja; then
