@@ -1,0 +1,137 @@
+"""Every way to load the library: that it works, or that it says aloud that it does not. Each in a process of its own.
+
+Environment: SERVER, LIBRARY (libraskio_kvikio.so.0 of the wheel).
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SERVER, LIBRARY = os.environ["SERVER"], os.environ["LIBRARY"]
+READ = """
+import kvikio, numpy as np
+b = np.zeros(100, dtype=np.uint8)
+f = kvikio.RemoteFile.open_http("%s/data/100")
+assert f.pread(b).get() == 100
+assert bytes(b[:3]) == bytes([7, 38, 69])
+""" % SERVER
+COUNT = """
+import ctypes
+assert ctypes.CDLL(None).raskio_kvikio_enabled() == 1
+"""
+
+
+def run(code, *arguments, **environment):
+    """Exit status, standard output and standard error."""
+    command = [sys.executable, *arguments] + ([] if code is None else ["-c", code])
+    kept = {k: v for k, v in os.environ.items() if k != "RASKIO_KVIKIO"}
+    done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Loading(unittest.TestCase):
+    def works(self, code, *arguments, **environment):
+        status, out, err = run(code, *arguments, **environment)
+        self.assertEqual((status, err), (0, ""), out + err)
+        return out
+
+    def test_import_first(self):
+        self.works("import raskio_kvikio\n" + READ + "assert raskio_kvikio.enabled(), raskio_kvikio.status()")
+
+    def test_import_second_raises(self):
+        for before in ("import kvikio", "import libkvikio; libkvikio.load_library()"):
+            status, _, err = run(before + "\nimport raskio_kvikio")
+            self.assertEqual(status, 1)
+            self.assertRegex(err, r"ImportError: raskio_kvikio was imported after KvikIO's library was loaded \(.*libkvikio")
+
+    def test_before_kvikio_it_says_so(self):
+        out = self.works("import raskio_kvikio as r\nprint(r.enabled(), r.status().reason)")
+        self.assertEqual(out, "False KvikIO is not loaded yet\n")
+
+    def test_preloaded(self):
+        self.works(READ + COUNT, LD_PRELOAD=LIBRARY)
+        self.works("import raskio_kvikio\n" + READ + "assert raskio_kvikio.enabled()", LD_PRELOAD=LIBRARY)
+        # Then it is not too late, whatever the order.
+        self.works(READ + "import raskio_kvikio\nassert raskio_kvikio.enabled()", LD_PRELOAD=LIBRARY)
+
+    def test_a_library_that_is_opened_local_makes_itself_global(self):
+        self.works(f"import ctypes\nctypes.CDLL('{LIBRARY}', mode=ctypes.RTLD_LOCAL)\n" + READ + COUNT)
+
+    def test_a_library_that_is_opened_too_late_says_so(self):
+        status, _, err = run(READ.replace("b = ", f"import ctypes; ctypes.CDLL('{LIBRARY}', mode=ctypes.RTLD_GLOBAL)\nb = "))
+        self.assertIn("raskio_kvikio: libkvikio.so was loaded before libraskio_kvikio.so", err)
+        self.assertEqual(err.count("raskio_kvikio:"), 1, err)
+        # KvikIO itself goes on as it can: here it lacks a CUDA driver, or has one.
+        self.assertIn(status, (0, 1))
+
+    def test_a_library_without_raskio_beside_it_says_so_and_leaves_reads_to_kvikio(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(LIBRARY, "rb") as source, open(alone, "wb") as copy:
+                copy.write(source.read())
+            _, _, err = run(READ, LD_PRELOAD=alone, LD_LIBRARY_PATH=os.environ.get("STUB", ""))
+            self.assertIn("raskio_kvikio: libraskio.so.0 cannot be loaded", err)
+            code = READ + "import ctypes\nassert ctypes.CDLL(None).raskio_kvikio_enabled() == 0"
+            status, _, err = run(code, LD_PRELOAD=alone, LD_LIBRARY_PATH=os.environ["STUB"])
+            self.assertEqual(status, 0, err)
+
+    def test_off_is_off(self):
+        code = "import raskio_kvikio as r\n" + READ + (
+            "s = r.status()\nprint(s.enabled, s.mode, s.reads, s.left_to_kvikio, s.left_reason)"
+        )
+        status, out, err = run(code, RASKIO_KVIKIO="off", LD_LIBRARY_PATH=os.environ["STUB"])
+        self.assertEqual((status, out, err), (0, "False off 0 2 RASKIO_KVIKIO=off\n", ""))
+
+    def test_a_mode_that_there_is_not_is_named(self):
+        status, _, err = run("import raskio_kvikio\n" + READ, RASKIO_KVIKIO="of")
+        self.assertEqual(status, 0, err)
+        self.assertIn('RASKIO_KVIKIO is "of"; on, off and exact are possible', err)
+
+    def test_as_a_runner(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program.py")
+            with open(program, "w") as file:
+                file.write("import sys\nimport neighbour\n" + READ + COUNT + "print(sys.argv[1:], __name__)\n")
+            with open(os.path.join(folder, "neighbour.py"), "w") as file:
+                file.write("")
+            out = self.works(None, "-m", "raskio_kvikio", program, "--flag", "x")
+            self.assertEqual(out, "['--flag', 'x'] __main__\n")
+        self.works(None, "-m", "raskio_kvikio", "-c", READ + COUNT)
+        self.assertIn("Linux", self.works(None, "-m", "raskio_kvikio", "-m", "platform"))
+        out = self.works(None, "-m", "raskio_kvikio")
+        self.assertIn("\nenabled\n", out)
+
+    def test_a_pth_file(self):
+        import site
+
+        path = os.path.join(site.getsitepackages()[0], "raskio_kvikio.pth")
+        with open(path, "w") as file:
+            file.write("import raskio_kvikio\n")
+        try:
+            self.works(READ + COUNT)
+        finally:
+            os.remove(path)
+
+    def test_a_process_that_ends_with_reads_running(self):
+        code = "import raskio_kvikio, kvikio, numpy as np\n" + (
+            "b = np.zeros(1000, dtype=np.uint8)\n"
+            f"f = kvikio.RemoteFile.open_http('{SERVER}/slow/3/1000')\n"
+            "futures = [f.pread(b, 10, i) for i in range(50)]\n"
+        )
+        import time
+
+        begin = time.monotonic()
+        self.works(code)
+        self.assertLess(time.monotonic() - begin, 2.9)
+
+    def test_nothing_of_libcurl_or_openssl_becomes_the_process(self):
+        self.works(
+            "import raskio_kvikio, ctypes\n" + READ + "p = ctypes.CDLL(None)\n"
+            "assert not hasattr(p, 'raskio_get_api') and not hasattr(p, 'curl_multi_perform')\n"
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
