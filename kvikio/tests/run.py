@@ -1,8 +1,8 @@
 """Runs the tests of the drop-in against the wheels of every release of KvikIO, each in its own environment.
 
-    run.py WHEEL PREFIX [--all]
+    run.py WHEEL PREFIX SIMCUDA [--all]
 
-WHEEL is the wheel of raskio_kvikio, PREFIX where RaskIO is installed. `--all` adds KvikIO alone (that it does what the tests expect of it) and every
+WHEEL is the wheel of raskio_kvikio, PREFIX where RaskIO is installed, SIMCUDA a folder with the simulated driver. `--all` adds KvikIO alone (that it does what the tests expect of it) and every
 setting with every release.
 """
 
@@ -133,15 +133,18 @@ class Run:
         return passed, failed, skipped
 
 
-def runs(everything, stub, library, prefix):
+def runs(everything, stub, library, prefix, simcuda):
     loading = {"LIBRARY": library, "STUB": stub, "PREFIX": str(prefix)}
     both = ["test_reads", "test_s3"]
+    # The longest first: two run at a time.
+    yield Run(NEWEST, ["test_link"], **loading)
+    yield Run(NEWEST, ["test_loading"], **loading)
     for release in RELEASES:
         yield Run(release, both)
-    yield Run(NEWEST, ["test_loading", "test_link"], **loading)
     yield Run(NEWEST, ["test_reads"], KVIKIO_REMOTE_IO_BACKEND="MULTI_POLL", KVIKIO_REMOTE_IO_NUM_REACTORS="2")
     yield Run(NEWEST, ["test_reads"], KVIKIO_REMOTE_IO_BACKEND="EASY_THREADPOOL", KVIKIO_NTHREADS="4")
     yield Run("dask", ["test_dask"])
+    yield Run(NEWEST, ["test_device"], LD_LIBRARY_PATH=simcuda)
     if not everything:
         yield Run(NEWEST, ["test_reads"], RASKIO_KVIKIO="exact")
         yield Run(NEWEST, ["test_reads"], NATIVE="1", LD_LIBRARY_PATH=stub)
@@ -149,6 +152,7 @@ def runs(everything, stub, library, prefix):
     for release in RELEASES:
         if release != NEWEST:
             yield Run(release, ["test_loading"], **loading)
+            yield Run(release, ["test_device"], LD_LIBRARY_PATH=simcuda)
         backends = ["EASY_THREADPOOL", "MULTI_POLL"] if release in ("26.8.0", "26.10.0") else ["EASY_THREADPOOL"]
         for backend in backends:
             yield Run(release, both, NATIVE="1", LD_LIBRARY_PATH=stub, KVIKIO_REMOTE_IO_BACKEND=backend)
@@ -160,6 +164,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("wheel", type=Path)
     parser.add_argument("prefix", type=Path)
+    parser.add_argument("simcuda", type=Path)
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
     for release in (*RELEASES, "dask"):
@@ -168,7 +173,7 @@ def main():
     stub, library = compile_stub(), str(packages / "lib" / "libraskio_kvikio.so.0")
     totals = [0, 0, 0]
     with S3Servers() as s3, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for result in pool.map(lambda run: run(s3.environment()), list(runs(options.all, stub, library, options.prefix.resolve()))):
+        for result in pool.map(lambda run: run(s3.environment()), list(runs(options.all, stub, library, options.prefix.resolve(), str(options.simcuda.resolve())))):
             totals = [total + n for total, n in zip(totals, result)]
     print("{} passed, {} failed, {} skipped".format(*totals))
     sys.exit(1 if totals[1] else 0)

@@ -54,12 +54,13 @@ class Linking(unittest.TestCase):
     def test_the_cmake_target_in_every_order(self):
         moved = os.path.join(self.folder, "moved prefix")
         shutil.copytree(PREFIX, moved, symlinks=True)
-        for prefix in (PREFIX, moved):
+        every = ("first", "last", "first_as_needed", "last_as_needed", "through", "status")
+        for prefix, programs in ((PREFIX, every), (moved, ("last", "status"))):
             build = tempfile.mkdtemp(dir=self.folder)
             self.builds("cmake", "-S", HERE / "link", "-B", build, f"-DKVIKIO_LIBRARY={KVIKIO}",
                         f"-DCMAKE_PREFIX_PATH={prefix}")  # fmt: skip
-            self.builds("cmake", "--build", build, "-j2")
-            for name in ("first", "last", "first_as_needed", "last_as_needed", "through", "status"):
+            self.builds("cmake", "--build", build, "-j2", "--target", *programs)
+            for name in programs:
                 with self.subTest(program=name, prefix=str(prefix)):
                     status, out, err = self.run_reader(os.path.join(build, name))
                     self.assertEqual((status, err), (0, ""), out)
@@ -93,6 +94,29 @@ class Linking(unittest.TestCase):
         link = ["-Wl,--as-needed", "-lraskio_kvikio", "-lkvikio"]
         status, out, err = self.run_reader(self.by_hand("status_right", *link))
         self.assertEqual((status, out, err), (0, "enabled 1, reads 2\n", ""))
+
+    def test_a_kvikio_that_is_not_known_is_left_alone(self):
+        unknown = "laid out in an unknown way"
+        for change, says in (
+            ("GOOD", ("RK", 1, "-", "of a class that is not KvikIO's own")),
+            ("SHIFTED", ("KK", 0, f"its endpoints are {unknown}", "this KvikIO is not known")),
+            ("TURNED", ("KK", 0, f"its RemoteHandle is {unknown}", "this KvikIO is not known")),
+            ("LACKING", ("KK", 0, f"its WebHdfsEndpoint is {unknown}", "this KvikIO is not known")),
+            ("THROWING", ("KK", 0, "its constructors refuse what they should take: not like this", "not known")),
+        ):
+            with self.subTest(change=change):
+                folder = tempfile.mkdtemp(dir=self.folder)
+                common = ["c++", "-std=c++17", f"-DCHANGE={change}", "-pthread", f"-I{PREFIX}/include"]
+                self.builds(*common, "-shared", "-fPIC", "-Wl,-soname,libkvikio.so", "-o", f"{folder}/libkvikio.so",
+                            HERE / "link" / "other_kvikio.cpp")  # fmt: skip
+                self.builds(*common, "-o", f"{folder}/reader", HERE / "link" / "other_reader.cpp", f"-L{PREFIX}/lib",
+                            f"-L{folder}", "-lraskio_kvikio", "-lkvikio", f"-Wl,-rpath,{PREFIX}/lib:{folder}")  # fmt: skip
+                status, out, err = self.command(f"{folder}/reader", SERVER + "/data/1000")
+                self.assertEqual((status, err), (0, ""), out)
+                who, enabled, reason, left = says
+                self.assertTrue(out.startswith(f"{who} enabled {enabled}, "), out)
+                self.assertIn(reason, out)
+                self.assertIn(left, out)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ if [ "$status" -eq 77 ]; then
 fi
 [ "$status" -eq 0 ] || fail "the environments could not be made"
 bash scripts/check_kvikio_library.sh "$prefix/lib/libraskio_kvikio.so"
+install_simcuda
 rm -rf "$build/wheels"
 RASKIO_PREFIX=$prefix python3 kvikio/python/build_wheel.py "$build/wheels"
-python3 kvikio/tests/run.py "$build"/wheels/raskio_kvikio-*.whl "$prefix" ${RASKIO_KVIKIO_ALL:+--all}
+python3 kvikio/tests/run.py "$build"/wheels/raskio_kvikio-*.whl "$prefix" "$simcuda/whole" ${RASKIO_KVIKIO_ALL:+--all}
