@@ -6,6 +6,7 @@ Three cases, interleaved in rounds, each client a fresh process that reads every
     small   reads of 4 KiB, all handed over at once, from a fast server; also with a drop-in that does nothing, which shows
             what Python and KvikIO's binding cost alone
     backlog 256 requests of 1 KiB at once to Python's http.server, whose listen backlog is 5
+    device  4 GiB into GPU memory from several nginx workers, one reactor and eight; asked for only (`make gpu` does), needs CuPy
 
 Needs the environments of `make test-kvikio` (build/kvikio) and the wheel (build/wheels), nginx with lua, and a C++ compiler.
 """
@@ -32,7 +33,7 @@ from harness import plans
 from harness.servers import nginx
 
 MIB = 1 << 20
-CLIENT = HERE / "peers" / "kvikio_read.py"
+CLIENTS = {True: HERE / "peers" / "kvikio_device.py", False: HERE / "peers" / "kvikio_read.py"}
 
 
 class Program:
@@ -41,12 +42,12 @@ class Program:
     def __init__(self, name, arguments=(), checked=True, **environment):
         self.name, self.arguments, self.checked, self.environment = name, arguments, checked, environment
 
-    def run(self, python, job, environment, limit):
+    def run(self, python, job, environment, limit, device=False):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KVIKIO_", "RASKIO_", "AWS_"))}
         begin = time.monotonic()
         try:
             done = subprocess.run(
-                [python, *self.arguments, CLIENT, *map(str, job), "all"], env=kept | environment | self.environment,
+                [python, *self.arguments, CLIENTS[device], *map(str, job), "all"], env=kept | environment | self.environment,
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -64,12 +65,12 @@ def make_nothing(folder):
     return str(library)
 
 
-def measured(case, programs, python, job, environment, rounds, checksum, limit=120):
+def measured(case, programs, python, job, environment, rounds, checksum, limit=120, device=False):
     samples = {program.name: [] for program in programs}
     for number in range(rounds):
         # Each round begins with another one.
         for program in programs[number % len(programs) :] + programs[: number % len(programs)]:
-            sample = program.run(python, job, environment, limit)
+            sample = program.run(python, job, environment, limit, device)
             if program.checked and "adler32" in sample and sample["adler32"] != checksum:
                 raise SystemExit(f"{case}, {program.name}: read the wrong bytes")
             samples[program.name].append(sample)
@@ -137,6 +138,23 @@ def http_server(folder):
         server.server_close()
 
 
+def device_cases(options, native, dropin, folder):
+    """As the figures of device reads are wanted: one reactor with 64 requests in flight, eight with 256."""
+    plan, results = plans.one(options.device * MIB), {}
+    file = Path(folder) / "device.plan"
+    file.write_text(plans.text(plan))
+    with nginx("nginx_h200.conf", plans.files([plan]), options.nginx) as server:
+        port = next(iter(server._ports))
+        for name, reactors, budget in (("device, 1 reactor", 1, 64), ("device, 8 reactors", 8, 256)):
+            environment = environment_of(4 * MIB, budget, os.environ.get("LD_LIBRARY_PATH", ""))
+            environment["KVIKIO_REMOTE_IO_NUM_REACTORS"] = str(reactors)
+            results[name] = measured(
+                name, [native, dropin], options.python, (server.base(port), file, 4 * MIB, 2), environment,
+                options.rounds, plans.checksum(plan, server.root), device=True,
+            )  # fmt: skip
+    return results
+
+
 def environment_of(request, budget, stub):
     return {
         "KVIKIO_TASK_SIZE": str(request),
@@ -152,17 +170,26 @@ def main():
     parser.add_argument("--small", type=int, default=20_000, help="reads of the case small")
     parser.add_argument("--patience", type=int, default=30, help="seconds until KvikIO is given up in the case backlog")
     parser.add_argument("--cases", default="store,small,backlog")
+    parser.add_argument("--device", type=int, default=4096, help="MiB of the case device")
+    parser.add_argument("--python", default=ROOT / "build" / "kvikio" / "26.10.0" / "bin" / "python")
+    parser.add_argument("--nginx", default="nginx")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    python, stub = ROOT / "build" / "kvikio" / "26.10.0" / "bin" / "python", str(ROOT / "build" / "kvikio" / "stub")
+    python, stub = options.python, str(ROOT / "build" / "kvikio" / "stub")
     native = Program("KvikIO MULTI_POLL", KVIKIO_REMOTE_IO_BACKEND="MULTI_POLL")
     dropin = Program("KvikIO through RaskIO", ("-m", "raskio_kvikio"))
     fixed = Program("the same, all of the budget", ("-m", "raskio_kvikio"), RASKIO_CONCURRENCY="FIXED")
     results, cases = {}, options.cases.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        nothing = Program("a drop-in that does nothing", checked=False, LD_PRELOAD=make_nothing(folder))
+        nothing = Program("a drop-in that does nothing", checked=False)
+        if "small" in cases:
+            nothing.environment["LD_PRELOAD"] = make_nothing(folder)
+        if "device" in cases:
+            results |= device_cases(options, native, dropin, folder)
         store, small = plans.one(options.store * MIB), plans.many(options.small, 4096, 3 * 4096)
-        with nginx("nginx_bench.conf", plans.files([store, small])) as server:
+        with contextlib.ExitStack() as stack:
+            if {"store", "small"} & set(cases):
+                server = stack.enter_context(nginx("nginx_bench.conf", plans.files([store, small]), options.nginx))
             for case, plan, port, request, programs in (
                 ("store", store, 8091, 4 * MIB, [native, dropin, fixed]),
                 ("small", small, 8090, 4096, [native, nothing, dropin]),
@@ -208,6 +235,12 @@ def report(results, native, dropin, nothing):
         speed, work = median(one, rate) / median(other, rate), median(one, cpu) / median(other, cpu)
         targets.append(f"| 25 ms, 64 MB/s a connection: at least 1.8 x the throughput of MULTI_POLL | {speed:.2f} x | {verdict(speed >= 1.8)} |")
         targets.append(f"| the same at no more than half its CPU a GiB | {work:.2f} x | {verdict(work <= 0.5)} |")
+    for name, least, most in (("device, 1 reactor", 1.4, 0.75), ("device, 8 reactors", 1.6, 0.65)):
+        if name in results:
+            one, other = (results[name][program.name] for program in (dropin, native))
+            speed, work = median(one, rate) / median(other, rate), median(one, cpu) / median(other, cpu)
+            targets.append(f"| {name}: at least {least} x MULTI_POLL | {speed:.2f} x | {verdict(speed >= least)} |")
+            targets.append(f"| the same at no more than {most} of its CPU a GiB | {work:.2f} x | {verdict(work <= most)} |")
     if "small" in results:
         one, other, most = (median(results["small"][program.name], requests_rate) for program in (dropin, native, nothing))
         good = one >= 1.4 * other or one >= 0.9 * most

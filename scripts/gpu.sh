@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Device reads on a machine with an NVIDIA GPU.
 #   scripts/gpu.sh bundle         gathers into build/gpu what the other machine lacks: the library, the test programs, the
-#                                 loopback servers, KvikIO's wheels. Needs cargo, nginx and a package index.
-#   scripts/gpu.sh run [PART…]    runs there, from the checkout with build/gpu in it: facts tests sanitizer events bench soak
-#                                 (default: all but soak, about 7 minutes). Needs gcc and Python 3; NumPy and CuPy for KvikIO.
+#                                 loopback servers, KvikIO's wheels and ours. Needs cargo, nginx and a package index.
+#   scripts/gpu.sh run [PART…]    runs there, from the checkout with build/gpu in it: facts tests sanitizer events bench
+#                                 kvikio soak (default: all but soak, about 9 minutes). Needs gcc and Python 3; NumPy and CuPy for KvikIO.
 # Results go to $OUT, or build/gpu-result: gpu.md and gpu.json, bench.*, facts.real, tests.log.
 # GPU_ROUNDS (1): rounds of the bench. GPU_SCALE (1): how much of the 4 GiB it reads. GPU_SOAK_BYTES (64 GiB): what the soak reads.
 . "$(dirname "$0")/common.sh"
@@ -34,6 +34,9 @@ bundle_wheels() {
     --implementation cp "${platforms[@]}" -d "$bundle/wheels" \
     kvikio-cu13==26.10.0 libkvikio-cu13==26.10.0 rapids-logger==0.3.0 ||
     say "KvikIO's wheels cannot be had here: the bench will be without it"
+  if [ -e "$prefix/lib/libraskio_kvikio.so" ]; then
+    RASKIO_PREFIX=$bundle/prefix python3 kvikio/python/build_wheel.py "$bundle/wheels"
+  fi
 }
 
 make_bundle() {
@@ -169,6 +172,34 @@ run_bench() {
   rm -rf "$site"
 }
 
+# The drop-in: its device tests beside KvikIO alone, and how fast the same program is with and without it.
+run_kvikio() {
+  local site server_log
+  compgen -G "$bundle/wheels/*kvikio_cu*.whl" >/dev/null && compgen -G "$bundle/wheels/raskio_kvikio-*.whl" >/dev/null || {
+    say "kvikio: the bundle lacks KvikIO's wheels or ours"
+    return 0
+  }
+  site=$(mktemp -d)
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --no-compile --target "$site" \
+    "$bundle"/wheels/*.whl
+  server_log=$site/server.log
+  python3 kvikio/tests/scripted_server.py < <(exec sleep 900) >"$server_log" &
+  local server=$!
+  while [ ! -s "$server_log" ] && kill -0 "$server"; do sleep 0.1; done
+  export SERVER PYTHONPATH=$site:$root/kvikio/tests${PYTHONPATH:+:$PYTHONPATH}
+  SERVER=$(cat "$server_log")
+  attempt kvikio device 120 python3 -m unittest -v test_device
+  attempt kvikio device-multi-poll 120 env KVIKIO_REMOTE_IO_BACKEND=MULTI_POLL KVIKIO_REMOTE_IO_NUM_REACTORS=4 \
+    python3 -m unittest -v test_device
+  attempt kvikio device-kvikio-alone 120 env NATIVE=1 KVIKIO_REMOTE_IO_BACKEND=MULTI_POLL python3 -m unittest -v test_device
+  attempt kvikio reads 120 python3 -m unittest test_reads
+  kill "$server"
+  wait "$server" 2>/dev/null || true
+  python3 benches/kvikio_dropin.py --cases device --rounds 3 --python "$(command -v python3)" --nginx "$bundle/nginx/nginx" \
+    --output "$out/kvikio_dropin" || broken=$((broken + 1))
+  rm -rf "$site"
+}
+
 run_soak() {
   with_server
   # Half with each backend.
@@ -179,9 +210,9 @@ run_soak() {
 
 run_parts() {
   local part parts=("$@")
-  [ $# -gt 0 ] || parts=(facts tests sanitizer events bench)
+  [ $# -gt 0 ] || parts=(facts tests sanitizer events bench kvikio)
   for part in "${parts[@]}"; do
-    declare -F "run_$part" >/dev/null || fail "there is no part '$part'; there are: facts tests sanitizer events bench soak"
+    declare -F "run_$part" >/dev/null || fail "there is no part '$part'; there are: facts tests sanitizer events bench kvikio soak"
   done
   if [ ! -e "$bundle/commit" ]; then
     say "build/gpu is not there, or not whole: gathering it"
@@ -216,5 +247,5 @@ case ${1:-} in
     shift
     run_parts "$@"
     ;;
-  *) fail "usage: scripts/gpu.sh bundle, or scripts/gpu.sh run [facts|tests|sanitizer|events|bench|soak…]" ;;
+  *) fail "usage: scripts/gpu.sh bundle, or scripts/gpu.sh run [facts|tests|sanitizer|events|bench|kvikio|soak…]" ;;
 esac

@@ -25,7 +25,13 @@ bool submit_together(const Collected& readings, const raskio_batch_options& opti
   specs.reserve(readings.size());
   for (const auto& reading : readings) {
     const Request& request = reading->request;
-    specs.push_back({reading->remote->object(), request.offset, request.buffer, request.size, reading.get()});
+    raskio_read_spec spec{};
+    spec.object = reading->remote->object();
+    spec.offset = request.offset;
+    spec.data = request.buffer;
+    spec.size = request.size;
+    spec.user_data = reading.get();
+    specs.push_back(spec);
   }
   raskio_client* client = readings.front()->session->client.get();
   return raskio().api->read_batch(client, specs.data(), specs.size(), sizeof specs[0], &options, all_done, nullptr,

@@ -20,11 +20,9 @@ struct Node {
 std::atomic<Node*> classes{nullptr};
 std::atomic<const Kvikio*> primary{nullptr};
 
-/// Guards finding libraries. Taken on slow paths only; a fork does not wait for it (see lock_for_fork).
-std::mutex& finding() {
-  static std::mutex* mutex = new std::mutex;
-  return *mutex;
-}
+/// Guards finding libraries. Taken on slow paths only.
+std::atomic<std::mutex*> finding{new std::mutex};
+thread_local bool checking = false;
 
 /// Libraries that were found, by what dlopen calls them.
 std::vector<std::unique_ptr<Kvikio>>& libraries() {
@@ -102,7 +100,9 @@ const Kvikio* library(const std::string& name) {
   made->handle = handle;
   made->path = name.empty() ? "(the program itself)" : name;
   find_everything(*made);
+  checking = true;
   made->fault = self_check(*made);
+  checking = false;
   libraries().push_back(std::move(made));
   return libraries().back().get();
 }
@@ -161,12 +161,16 @@ bool Kvikio::is_bound_to_us() const {
          where == ours;
 }
 
+bool is_checking() noexcept { return checking; }
+
+void forget_locks() noexcept { finding.store(new std::mutex, std::memory_order_release); }
+
 const Kvikio* known_kvikio() noexcept { return primary.load(std::memory_order_acquire); }
 
 const Kvikio* primary_kvikio() noexcept {
   if (const Kvikio* known = known_kvikio()) return known;
   try {
-    const std::lock_guard<std::mutex> lock(finding());
+    const std::lock_guard<std::mutex> lock(*finding.load(std::memory_order_acquire));
     const Kvikio* found = find_primary();
     if (found != nullptr) primary.store(found, std::memory_order_release);
     return found;
@@ -180,7 +184,7 @@ Class class_of(const void* endpoint) {
   for (const Node* node = classes.load(std::memory_order_acquire); node != nullptr; node = node->next) {
     if (node->what.vtable == vtable) return node->what;
   }
-  const std::lock_guard<std::mutex> lock(finding());
+  const std::lock_guard<std::mutex> lock(*finding.load(std::memory_order_acquire));
   Class what = look(vtable);
   // Two threads may add the same one: harmless.
   Node* node = new Node{what, classes.load(std::memory_order_relaxed)};

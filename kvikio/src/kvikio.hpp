@@ -74,6 +74,12 @@ struct Kvikio {
 /// Checks, by means of its own constructors, that things lie where abi.hpp says. The reason if they do not.
 std::string self_check(const Kvikio& kvikio);
 
+/// This thread is inside self_check: what KvikIO's constructors call of ours meanwhile must not look for KvikIO.
+bool is_checking() noexcept;
+
+/// In a forked child: another thread may have been finding libraries, and its lock stays locked.
+void forget_locks() noexcept;
+
 /// What stands in the vtable that an object points to.
 struct Class {
   const void* vtable;

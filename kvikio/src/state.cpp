@@ -73,7 +73,10 @@ struct State {
 std::atomic<State*> state{new State};
 std::atomic<const char*> reason_left{nullptr};
 
-void start_anew() { state.store(new State, std::memory_order_release); }
+void start_anew() {
+  state.store(new State, std::memory_order_release);
+  forget_locks();
+}
 
 SessionRef make(const Kvikio& kvikio, const Settings& settings, const std::vector<int>& statuses, std::string& reason);
 

@@ -167,8 +167,12 @@ def main():
     parser.add_argument("simcuda", type=Path)
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
-    for release in (*RELEASES, "dask"):
+    for release in RELEASES:
         environments.install(release, options.wheel)
+    # As a user installs it from a checkout; what is built is the same wheel.
+    os.environ["RASKIO_PREFIX"] = str(options.prefix)
+    environments.pip("--python", str(python("dask")), "install", "--quiet", "--disable-pip-version-check", "--no-index",
+                     "--no-deps", "--force-reinstall", str(ROOT / "kvikio" / "python"))  # fmt: skip
     packages = next((BUILD / NEWEST / "lib").glob("python*/site-packages/raskio_kvikio"))
     stub, library = compile_stub(), str(packages / "lib" / "libraskio_kvikio.so.0")
     totals = [0, 0, 0]

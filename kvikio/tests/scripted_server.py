@@ -5,6 +5,7 @@
 /always/STATUS/SIZE    that status for every GET; HEAD is well
 /whole/SIZE            ignores ranges: 200 and everything
 /gone/SIZE             404 for everything
+/moved/SIZE            302 to /data/SIZE
 /short/SIZE            bodies lack their last byte, and do not say so
 /wrong/SIZE            another range than the one asked for
 /headless/SIZE         HEAD is 403; the size is in Content-Range (a presigned URL)
@@ -70,6 +71,8 @@ class Handler(BaseHTTPRequestHandler):
         size, etag, salt = int(more[-1]), '"one"', 0
         first, end = self.range(size)
         status = 206 if self.headers.get("Range") else 200
+        if kind == "moved":
+            return self.reply(302, b"", [("Location", f"/data/{size}")], head=head)
         if kind == "gone":
             return self.reply(404, b"", head=head)
         if kind == "always" and not head:

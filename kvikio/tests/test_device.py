@@ -1,5 +1,5 @@
 """Reads into CUDA memory, as CuPy's arrays are handed over. Runs over the simulated driver (LD_LIBRARY_PATH), and over a
-real one. Environment: SERVER."""
+real one, there also with KvikIO alone (NATIVE=1). Environment: SERVER."""
 
 import ctypes
 import os
@@ -7,7 +7,9 @@ import threading
 import unittest
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 
-import raskio_kvikio
+NATIVE = os.environ.get("NATIVE") == "1"
+if not NATIVE:
+    import raskio_kvikio
 
 import kvikio
 import kvikio.defaults
@@ -72,7 +74,8 @@ class Device(unittest.TestCase):
         cls.file = kvikio.RemoteFile.open_http(f"{SERVER}/data/{SIZE}")
 
     def tearDown(self):
-        self.assertEqual(raskio_kvikio.status().left_to_kvikio, 0, raskio_kvikio.status())
+        if not NATIVE:
+            self.assertEqual(raskio_kvikio.status().left_to_kvikio, 0, raskio_kvikio.status())
 
     def test_a_whole_object(self):
         array = DeviceArray(self.cuda, SIZE)
@@ -84,6 +87,7 @@ class Device(unittest.TestCase):
         self.assertEqual(self.file.pread(array.part(1000, 1000), 1000, 12_345).get(), 1000)
         self.assertEqual(array.bytes(), b"\xee" * 1000 + pattern(12_345, 1000) + b"\xee" * 1000)
 
+    @unittest.skipIf(NATIVE, "KvikIO's reactors refuse them")
     def test_requests_larger_than_a_bounce_buffer(self):
         array = DeviceArray(self.cuda, SIZE)
         with kvikio.defaults.set({"bounce_buffer_size": 65_536, "task_size": 500_000}):
@@ -130,6 +134,7 @@ class Device(unittest.TestCase):
         self.assertEqual(self.file.pread(host, 1000, 3).get(), 1000)
         self.assertEqual(host.tobytes(), pattern(3, 1000))
 
+    @unittest.skipIf(NATIVE, "KvikIO has no batches")
     def test_a_batch_into_both(self):
         arrays = [DeviceArray(self.cuda, 100) for _ in range(10)]
         host = np.zeros(100, dtype=np.uint8)
@@ -145,6 +150,47 @@ class Device(unittest.TestCase):
         with kvikio.SummaryMonitor() as monitor:
             self.file.pread(array, 1000, 0).get()
             self.assertEqual((monitor.get().num_ops, monitor.get().bytes_read), (1, 1000))
+
+
+class CuPy(unittest.TestCase):
+    """Where there is CuPy, which needs a GPU."""
+
+    def setUp(self):
+        try:
+            import cupy
+
+            cupy.zeros(1)
+        except Exception as error:
+            self.skipTest(f"no CuPy: {error}")
+        self.cupy = cupy
+        self.file = kvikio.RemoteFile.open_http(f"{SERVER}/data/{SIZE}")
+
+    def test_arrays_from_many_threads(self):
+        failures, devices = [], self.cupy.cuda.runtime.getDeviceCount()
+
+        def work(seed):
+            try:
+                with self.cupy.cuda.Device(seed % devices):
+                    for step in range(10):
+                        offset = (seed * 7919 + step * 104_729) % 900_000
+                        array = self.cupy.zeros(100_000, dtype=self.cupy.uint8)
+                        assert self.file.pread(array, 100_000, offset).get() == 100_000
+                        assert self.cupy.asnumpy(array).tobytes() == pattern(offset, 100_000)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        self.assertEqual(failures, [])
+
+    @unittest.skipIf(NATIVE, "KvikIO has no batches")
+    def test_a_batch(self):
+        arrays = [self.cupy.zeros(1000, dtype=self.cupy.uint8) for _ in range(50)]
+        batch = raskio_kvikio.read_batch([(self.file, 1500 * i, 1000, array) for i, array in enumerate(arrays)])
+        self.assertEqual(batch.get(), 50_000)
+        for i, array in enumerate(arrays):
+            self.assertEqual(self.cupy.asnumpy(array).tobytes(), pattern(1500 * i, 1000))
 
 
 if __name__ == "__main__":

@@ -102,6 +102,7 @@ class Linking(unittest.TestCase):
             ("SHIFTED", ("KK", 0, f"its endpoints are {unknown}", "this KvikIO is not known")),
             ("TURNED", ("KK", 0, f"its RemoteHandle is {unknown}", "this KvikIO is not known")),
             ("LACKING", ("KK", 0, f"its WebHdfsEndpoint is {unknown}", "this KvikIO is not known")),
+            ("ASKING", ("KK", 0, "a constructor of KvikIO's does more than it should", "not known")),
             ("THROWING", ("KK", 0, "its constructors refuse what they should take: not like this", "not known")),
         ):
             with self.subTest(change=change):

@@ -212,6 +212,10 @@ class Reads(unittest.TestCase):
             opened("/unsized/100")
 
     @ours
+    def test_redirects_are_followed(self):
+        self.assertEqual(read(opened("/moved/1000"), 100, 50), pattern(50, 100))
+
+    @ours
     def test_replies_that_are_not_what_was_asked_for(self):
         for path in ("/short/100", "/wrong/100"):
             with kvikio.defaults.set({"http_max_attempts": 1}):
@@ -305,23 +309,61 @@ class Reads(unittest.TestCase):
     @ours
     def test_a_batch(self):
         file, other = opened("/data/100000"), opened("/data/999")
-        buffers = [np.zeros(size, dtype=np.uint8) for size in (100, 50, 10, 100, 7, 20)]
-        ranges = [(file, 0), (file, 150), (file, 4096), (file, 0), (other, 1), (file, 99_990)]
-        batch = raskio_kvikio.read_batch(
-            [(f, offset, len(buffer), buffer) for (f, offset), buffer in zip(ranges, buffers)], coalesce_gap=64
-        )
-        results = batch.results()
-        self.assertEqual(results[:5], [100, 50, 10, 100, 7])
-        self.assertIsInstance(results[5], ValueError)
-        for (_, offset), buffer in list(zip(ranges, buffers))[:5]:
-            self.assertEqual(buffer.tobytes(), pattern(offset, len(buffer)))
-        self.assertTrue(batch.done())
-        with self.assertRaises(ValueError):
-            batch.get()
-        self.assertEqual(raskio_kvikio.status().batch_items, 5)
+        ranges = [(file, 0, 100), (file, 150, 50), (file, 4096, 10), (file, 0, 100), (other, 1, 7), (file, 99_990, 20)]
+        for gap, expected in ((64, 3), (raskio_kvikio.batch.NEVER, 5)):
+            buffers = [np.zeros(size, dtype=np.uint8) for _, _, size in ranges]
+            before = raskio_kvikio.status().batch_items
+            requests()
+            batch = raskio_kvikio.read_batch(
+                [(f, offset, size, buffer) for (f, offset, size), buffer in zip(ranges, buffers)], coalesce_gap=gap
+            )
+            self.assertEqual(len(batch), 6)
+            results = batch.results()
+            self.assertEqual(results[:5], [100, 50, 10, 100, 7])
+            self.assertIsInstance(results[5], ValueError)
+            for (_, offset, size), buffer in list(zip(ranges, buffers))[:5]:
+                self.assertEqual(buffer.tobytes(), pattern(offset, size))
+            self.assertTrue(batch.done())
+            with self.assertRaisesRegex(ValueError, r"cannot read 99990\+20 bytes into a 100000 bytes file"):
+                batch.get()
+            self.assertEqual(len(requests()), expected)
+            # With KvikIO's reactors a range beyond the end is refused before it is one of the batch.
+            self.assertEqual(raskio_kvikio.status().batch_items - before, 5)
         whole = np.zeros(999, dtype=np.uint8)
         self.assertEqual(raskio_kvikio.read_batch([(other, 0, 999, whole)]).get(), 999)
         self.assertEqual(raskio_kvikio.read_batch([]).get(), 0)
+
+    @ours
+    def test_a_batch_of_which_some_fail(self):
+        good, bad = opened("/data/1000"), opened("/always/404/1000")
+        buffers = [np.zeros(100, dtype=np.uint8) for _ in range(4)]
+        reads = [(good, 0, 100, buffers[0]), (bad, 0, 100, buffers[1]), (good, 500, 100, buffers[2]),
+                 (bad, 500, 100, buffers[3])]  # fmt: skip
+        results = raskio_kvikio.read_batch(reads, coalesce_gap=1000).results()
+        self.assertEqual([r if isinstance(r, int) else type(r) for r in results], [100, RuntimeError, 100, RuntimeError])
+        self.assertIn("The requested URL returned error: 404", str(results[1]))
+        self.assertEqual(buffers[2].tobytes(), pattern(500, 100))
+
+    @ours
+    def test_a_batch_that_is_given_up_leaves_nothing_behind(self):
+        def reads():
+            yield opened("/data/1000"), 0, 100, np.zeros(100, dtype=np.uint8)
+            raise KeyError("no more")
+
+        with self.assertRaises(KeyError):
+            raskio_kvikio.read_batch(reads())
+        # This thread reads as before.
+        self.assertEqual(read(opened("/data/1000")), pattern(0, 1000))
+
+    @ours
+    def test_a_large_batch(self):
+        file, count = opened("/data/1000003"), 3000
+        memory = np.zeros(count * 100, dtype=np.uint8)
+        parts = [memory[i * 100 : (i + 1) * 100] for i in range(count)]
+        reads = [(file, (i * 7919) % 999_000, 100, part) for i, part in enumerate(parts)]
+        self.assertEqual(raskio_kvikio.read_batch(reads).get(), count * 100)
+        for _, offset, _, part in reads[::97]:
+            self.assertEqual(part.tobytes(), pattern(offset, 100))
 
 
 @unittest.skipIf(RELEASE < (26, 10), "statistics came with 26.10")

@@ -38,6 +38,9 @@ WebHdfsEndpoint::~WebHdfsEndpoint() = default;
 std::size_t WebHdfsEndpoint::get_file_size() { return 555; }
 
 RemoteHandle::RemoteHandle(std::unique_ptr<RemoteEndpoint> given, std::size_t size) {
+#if CHANGE == ASKING
+  size = given->get_file_size();
+#endif
   endpoint = std::move(given);
   nbytes = size;
 }

@@ -1,5 +1,5 @@
 // A small libkvikio.so with KvikIO's names, for what no release of it does: another layout, a missing constructor, one that
-// throws. CHANGE says which; 0 is the layout of 26.02 to 26.10.
+// throws, one that asks for the size. CHANGE says which; 0 is the layout of 26.02 to 26.10.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #define LACKING 2
 #define THROWING 3
 #define TURNED 4
+#define ASKING 5
 
 namespace BS {
 class thread_pool;
