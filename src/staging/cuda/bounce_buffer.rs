@@ -292,8 +292,7 @@ impl Cache {
             target: "raskio",
             "{size} bytes of pinned memory are given up: the driver does not say whether the copy out of them is over"
         );
-        std::mem::forget(pinned);
-        // Another may be pinned in its place.
+        // Dropping it gives nothing back. Another may be pinned in its place.
         self.stager.wake();
     }
 
