@@ -65,11 +65,29 @@ def make_nothing(folder):
     return str(library)
 
 
-def measured(case, programs, python, job, environment, rounds, checksum, limit=120, device=False):
+def wait_for_quiet(seconds):
+    """Until nothing else runs here, as good as; but no longer than that."""
+
+    def busy():
+        with open("/proc/stat") as file:
+            fields = list(map(int, file.readline().split()[1:]))
+        return sum(fields) - fields[3] - fields[4], sum(fields)
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        worked, passed = busy()
+        time.sleep(0.5)
+        worked_then, passed_then = busy()
+        if worked_then - worked < 0.15 * (passed_then - passed):
+            return
+
+
+def measured(case, programs, python, job, environment, rounds, checksum, patience, limit=120, device=False):
     samples = {program.name: [] for program in programs}
     for number in range(rounds):
         # Each round begins with another one.
         for program in programs[number % len(programs) :] + programs[: number % len(programs)]:
+            wait_for_quiet(patience)
             sample = program.run(python, job, environment, limit, device)
             if program.checked and "adler32" in sample and sample["adler32"] != checksum:
                 raise SystemExit(f"{case}, {program.name}: read the wrong bytes")
@@ -150,7 +168,7 @@ def device_cases(options, native, dropin, folder):
             environment["KVIKIO_REMOTE_IO_NUM_REACTORS"] = str(reactors)
             results[name] = measured(
                 name, [native, dropin], options.python, (server.base(port), file, 4 * MIB, 2), environment,
-                options.rounds, plans.checksum(plan, server.root), device=True,
+                options.rounds, plans.checksum(plan, server.root), options.wait, device=True,
             )  # fmt: skip
     return results
 
@@ -169,6 +187,7 @@ def main():
     parser.add_argument("--store", type=int, default=1024, help="MiB of the case store")
     parser.add_argument("--small", type=int, default=20_000, help="reads of the case small")
     parser.add_argument("--patience", type=int, default=30, help="seconds until KvikIO is given up in the case backlog")
+    parser.add_argument("--wait", type=float, default=0, help="seconds to wait for a quiet machine, before each client")
     parser.add_argument("--cases", default="store,small,backlog")
     parser.add_argument("--device", type=int, default=4096, help="MiB of the case device")
     parser.add_argument("--python", default=ROOT / "build" / "kvikio" / "26.10.0" / "bin" / "python")
@@ -200,7 +219,7 @@ def main():
                 file.write_text(plans.text(plan))
                 results[case] = measured(
                     case, programs, python, (server.base(port), file, request, 2), environment_of(request, 256, stub),
-                    options.rounds, plans.checksum(plan, server.root),
+                    options.rounds, plans.checksum(plan, server.root), options.wait,
                 )  # fmt: skip
         if "backlog" in cases:
             www = Path(folder) / "www"
@@ -215,7 +234,7 @@ def main():
                 with http_server(www) as base:
                     results["backlog"] |= measured(
                         "backlog", [program], python, (base, file, 1024, 1), environment_of(1024, 256, stub), 1,
-                        plans.checksum(plan, www), options.patience,
+                        plans.checksum(plan, www), options.wait, options.patience,
                     )  # fmt: skip
     text = report(results, native, dropin, nothing)
     print(text)
