@@ -34,17 +34,21 @@ count() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-started=$SECONDS
-for stage in "${stages[@]}"; do
-  log=$build/logs/$stage.log
+# run STAGE: its output goes to its log, its status and its time beside that.
+run() {
+  local log=$build/logs/$1.log begin status=0
   begin=$(date +%s.%N)
-  status=0
   if [ -n "${V:-}" ]; then
-    bash "scripts/stages/$stage.sh" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
+    bash "scripts/stages/$1.sh" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
   else
-    bash "scripts/stages/$stage.sh" >"$log" 2>&1 || status=$?
+    bash "scripts/stages/$1.sh" >"$log" 2>&1 || status=$?
   fi
-  took=$(awk -v b="$begin" -v e="$(date +%s.%N)" 'BEGIN { printf "%.1f s", e - b }')
+  awk -v s="$status" -v b="$begin" -v e="$(date +%s.%N)" 'BEGIN { printf "%d %.1f s\n", s, e - b }' >"$build/logs/$1.status"
+}
+# report STAGE: a line for what it did, and the end of its log if it failed.
+report() {
+  local stage=$1 log=$build/logs/$1.log status took
+  read -r status took <"$build/logs/$stage.status"
   count "$log" "$status"
   case $status in
     0) printf '%-10s ok      %9s' "$stage" "$took" && { [ "$n" -eq 0 ] && say "" || say "   $p passed$([ "$s" -eq 0 ] || echo ", $s skipped")"; } ;;
@@ -56,11 +60,34 @@ for stage in "${stages[@]}"; do
       head -n -60 "$log" | grep -m 10 -E '^(error|fault|FAIL|rule broken)|: error:|\*\*\*Failed|panicked at' || true
       tail -n 60 "$log"
       say "----"
-      # Everything after it works on the installed package, and an older one would prove nothing.
-      if [ "$stage" = install ]; then break; fi
       ;;
   esac
+}
+
+started=$SECONDS
+rm -f "$build"/logs/*.status
+# These compile, each in a directory of its own, and the tests mostly wait: they take the time that is left over. They start once
+# the package is installed, whose libraries they use.
+aside=()
+if [ $# -eq 0 ]; then aside=(msrv loom system); fi
+beside=
+for stage in "${stages[@]}"; do
+  [[ " ${aside[*]} " == *" $stage "* ]] && continue
+  run "$stage"
+  report "$stage"
+  if [ "$stage" = install ]; then
+    # Everything after it works on the installed package, and an older one would prove nothing.
+    [ ${#broken[@]} -eq 0 ] || break
+    if [ ${#aside[@]} -gt 0 ]; then
+      (renice -n 19 $BASHPID >/dev/null 2>&1 || true; for stage in "${aside[@]}"; do run "$stage"; done) &
+      beside=$!
+    fi
+  fi
 done
+if [ -n "$beside" ]; then
+  wait "$beside" || true
+  for stage in "${aside[@]}"; do report "$stage"; done
+fi
 say "all stages: $((SECONDS - started)) s"
 [ ${#broken[@]} -eq 0 ] || say "failed: ${broken[*]} (alone: make test-${broken[0]})"
 say "$passed passed, $failed failed, $skipped skipped" | tee "$build/logs/summary"
