@@ -61,7 +61,7 @@ class Arrow(unittest.TestCase):
     def test_a_table(self):
         file = KvikioFile(kvikio.RemoteFile.open_http(self.url))
         self.assertTrue(pq.read_table(file).equals(self.table))
-        self.assertGreater(file.reads, 3)
+        self.assertGreater(file.reads, 1)
         self.assertTrue(raskio_kvikio.enabled())
 
     def test_columns_by_a_batch(self):
