@@ -914,7 +914,7 @@ typedef struct raskio_batch_options {
  * Ranges may overlap, repeat, touch and be empty, in any order; those of one object that are near each other share a request
  * (raskio_batch_options). Buffers may be of any kind, host and devices mixed, and must not overlap. An item fails alone: also
  * for what is wrong with its spec, a NULL or a range beyond a known size, the others are read. Nothing of the batch holds up
- * what is submitted after it for longer than a turn of 64 requests or 16 MiB. An item takes some 300 bytes of memory until
+ * what is submitted after it for longer than a turn of 64 requests or 16 MiB. An item takes less than 400 bytes of memory until
  * the batch has ended.
  *
  * client: the client of all the objects.

@@ -74,6 +74,7 @@ struct AtEnd {
 /// What becomes of the items.
 #[derive(Default)]
 struct Sorted {
+    task_size: u64,
     near: Vec<Near>,
     /// Where those of an object and a kind of memory are.
     found: HashMap<(usize, Group), usize>,
@@ -98,7 +99,8 @@ impl Client {
         // Before a thread is started, or a driver is asked.
         self.check_process()?;
         let items = Items::new(specs.len(), options.item_done)?;
-        let mut sorted = Sorted::default();
+        let task_size = options.read.task_size.unwrap_or(self.config().task_size);
+        let mut sorted = Sorted { task_size, ..Sorted::default() };
         for (number, spec) in specs.enumerate().take(items.len()) {
             // `Items` has no more.
             let item = u32::try_from(number).unwrap_or(u32::MAX);
@@ -108,9 +110,9 @@ impl Client {
                 sorted.over.push(item);
             }
         }
-        let task_size = options.read.task_size.unwrap_or(self.config().task_size);
         let most = options.most.unwrap_or(task_size);
-        let plans: Vec<Plan> = sorted.near.iter().map(|near| near.plan(options.gap, most, task_size)).collect();
+        let plans =
+            sorted.near.iter().map(|near| near.plan(options.gap, most, task_size)).collect::<Result<Vec<Plan>>>()?;
         let count = plans.iter().map(|plan| plan.requests.len()).sum::<usize>() + sorted.at_end.len();
         let mut groups = Groups::new(count, items.len())?;
         let op = self.begin_items(items, object::deadline(&options.read), done)?;
@@ -158,6 +160,8 @@ impl Client {
             return Ok(());
         }
         let (object, target) = (object.core().clone(), self.target(buffer)?);
+        let task_size = target.limit().map_or(sorted.task_size, |limit| limit.min(sorted.task_size));
+        plan::checked_count(object.name(), len, task_size)?;
         if from_end && size.is_none() {
             sorted.at_end.push(AtEnd { item, object, target, len });
             return Ok(());
@@ -177,7 +181,7 @@ impl Client {
 }
 
 impl Near {
-    fn plan(&self, gap: Gap, most: u64, task_size: u64) -> Plan {
+    fn plan(&self, gap: Gap, most: u64, task_size: u64) -> Result<Plan> {
         let limit = self.targets.first().and_then(|target| target.limit()).unwrap_or(u64::MAX);
         let gap = match gap {
             Gap::Never => None,

@@ -288,14 +288,7 @@ impl Object {
         let mut target = self.client.target(buffer)?;
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
-        let count = plan::request_count(size, task_size);
-        // 2^31 requests would take 300 GB to queue: a task size of a few bytes for an object of terabytes is a mistake.
-        let count = usize::try_from(count).ok().filter(|&count| count < 1 << 31).ok_or_else(|| {
-            Error::invalid(format!(
-                "reading {size} bytes of {} in requests of {task_size} bytes takes {count} requests, more than 2^31",
-                self.name()
-            ))
-        })?;
+        let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = Vec::new();
         // Memory that cannot be had would end the process.
         transfers.try_reserve_exact(count).map_err(|_| {
@@ -337,7 +330,9 @@ impl Object {
             return self.read(0, buffer, options, done);
         }
         let target = self.client.target(buffer)?;
-        let job = end_of(&self.core, target, len, options.task_size.unwrap_or(self.client.config().task_size));
+        let task_size = options.task_size.unwrap_or(self.client.config().task_size);
+        plan::checked_count(self.name(), len, target.limit().map_or(task_size, |limit| task_size.min(limit)))?;
+        let job = end_of(&self.core, target, len, task_size);
         let op = self.client.begin(1, 0, deadline(options), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), job);
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))

@@ -233,6 +233,34 @@ fn the_batch_of_nothing_and_the_batch_of_empty_and_wrong_items_end_through_the_c
     });
 }
 
+/// Nothing is written: the memory is not there.
+#[test]
+fn an_item_of_more_requests_than_can_be_meant_fails_alone() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(100), TestClient::new(backend));
+        let data = client.open(&server.url("/data"));
+        let mut small = support::Guarded::new(10);
+        // SAFETY: it is refused before anything is asked for.
+        let huge = unsafe { raskio::sys::mem::HostBuffer::new(std::ptr::dangling_mut(), 1 << 40) };
+        let specs = [huge, small.host()].map(|buffer| {
+            Ok(raskio::batch::ReadSpec { object: data.clone(), offset: 0, buffer: buffer.into(), from_end: false })
+        });
+        let read = ReadOptions { task_size: Some(1), ..ReadOptions::default() };
+        let (sender, outcome) = channel();
+        let done = Box::new(move |result: &raskio::op::OpResult<'_>| {
+            let items = result.items.unwrap().results();
+            let items: Vec<_> = items.map(|item| (item.error.map(|error| error.to_string()), item.bytes)).collect();
+            sender.send(items).unwrap();
+        });
+        let options = BatchOptions { read, ..BatchOptions::default() };
+        client.read_batch(specs.into_iter(), options, done).unwrap().submit();
+        let items = outcome.recv_timeout(support::LONG).unwrap();
+        assert!(items[0].0.as_ref().unwrap().contains("more than 2^31"), "{items:?}");
+        assert_eq!(items[1], (None, 10));
+        assert_eq!(small.bytes(), &raskio_testserver::pattern(10)[..]);
+    });
+}
+
 #[test]
 fn each_item_is_told_of_as_it_ends_once_and_before_the_batch() {
     for_both_backends(|backend| {

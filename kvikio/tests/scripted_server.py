@@ -12,6 +12,7 @@
 /unsized/SIZE          HEAD has no length, and GET of a range says bytes 0-0/*
 /slow/SECONDS/SIZE     answers GETs so much later
 /changing/ID/SIZE      a new ETag, and other bytes, after PUT /changing/ID
+/file/PATH             a file of this machine
 /webhdfs/v1/SIZE       op=GETFILESTATUS and op=OPEN, which leads to another path
 """
 
@@ -67,6 +68,12 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply(200, json.dumps(seen).encode())
         if url.path.startswith("/webhdfs/v1/"):
             return self.webhdfs(url)
+        if url.path.startswith("/file/"):
+            with open(url.path[5:], "rb") as file:
+                data = file.read()
+            first, end = self.range(len(data))
+            headers = [("Content-Range", f"bytes {first}-{end - 1}/{len(data)}")] if self.headers.get("Range") else []
+            return self.reply(206 if headers else 200, data[first:end], headers, head)
         _, kind, *more = url.path.split("/")
         size, etag, salt = int(more[-1]), '"one"', 0
         first, end = self.range(size)

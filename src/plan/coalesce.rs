@@ -1,7 +1,8 @@
 //! Many ranges of one object become requests: near ones share one, and each request knows which of its bytes belong to which
 //! range.
 
-use super::{ByteRange, split};
+use super::{ByteRange, MOST_REQUESTS, request_count, split};
+use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
 /// The most parts of one request: what it takes to note them stays small beside what it takes to send it.
@@ -58,8 +59,24 @@ impl Plan {
 ///
 /// A range that is longer than a task is cut; of what comes of it only the last piece, which is shorter, has others beside it.
 /// What lies wholly inside a request costs nothing, and so always goes with it.
-pub fn plan(ranges: &[ByteRange], measure: Measure) -> Plan {
-    let mut parts = Vec::with_capacity(ranges.len());
+///
+/// # Errors
+/// INVALID_ARGUMENT: they take more requests than can be meant. OUT_OF_MEMORY.
+pub fn plan(ranges: &[ByteRange], measure: Measure) -> Result<Plan> {
+    let count = |range: &ByteRange| request_count(range.len, measure.task_size);
+    let count = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(count(range)));
+    let (size, mut parts) = (measure.task_size, Vec::new());
+    if count >= MOST_REQUESTS {
+        let words = format!("a batch of {count} requests of at most {size} bytes; more than 2^31 are not possible");
+        return Err(Error::invalid(words));
+    }
+    // Memory that cannot be had would end the process.
+    usize::try_from(count).ok().and_then(|count| parts.try_reserve_exact(count).ok()).ok_or_else(|| {
+        let words = format!(
+            "no memory to plan the {count} requests of at most {size} bytes of a batch; use a larger task size"
+        );
+        Error::new(ErrorKind::OutOfMemory, words)
+    })?;
     for (number, range) in ranges.iter().enumerate() {
         for piece in split(range.start, range.len, measure.task_size) {
             // As many items as a batch may have.
@@ -73,7 +90,7 @@ pub fn plan(ranges: &[ByteRange], measure: Measure) -> Plan {
             parts: at..at + 1,
         };
         let requests = parts.iter().enumerate().map(single).collect();
-        return Plan { parts, requests };
+        return Ok(Plan { parts, requests });
     };
     // Stable for those that start together, so that a plan follows from its ranges alone. The longest first: what comes after it
     // lies inside.
@@ -93,7 +110,7 @@ pub fn plan(ranges: &[ByteRange], measure: Measure) -> Plan {
         }
         requests.push(Request { range: ByteRange { start: part.start, len: part.len }, parts: at..at + 1 });
     }
-    Plan { parts, requests }
+    Ok(Plan { parts, requests })
 }
 
 #[cfg(test)]
@@ -108,7 +125,7 @@ mod tests {
 
     fn planned(ranges: &[(u64, u64)], measure: Measure) -> Vec<(u64, u64, Vec<u32>)> {
         let ranges: Vec<ByteRange> = ranges.iter().map(|&(start, len)| ByteRange { start, len }).collect();
-        let plan = plan(&ranges, measure);
+        let plan = plan(&ranges, measure).unwrap();
         let shown = |request: &Request| {
             let parts = plan.parts_of(request).iter().map(|part| part.range).collect();
             (request.range.start, request.range.len, parts)
@@ -164,6 +181,15 @@ mod tests {
         assert_eq!(lens, [MOST_PARTS, 1]);
     }
 
+    #[test]
+    fn more_requests_than_can_be_meant_are_refused() {
+        let ranges = [ByteRange { start: 0, len: 1 << 31 }, ByteRange { start: 7, len: 1 }];
+        for ranges in [&ranges[..], &ranges[..1]] {
+            let error = plan(ranges, Measure { gap: None, most: 1, task_size: 1 }).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+    }
+
     fn ranges() -> impl Strategy<Value = Vec<ByteRange>> {
         let near = (0u64..4000, 1u64..300).prop_map(|(start, len)| ByteRange { start, len });
         let far = (0u64..i64::MAX as u64 - (1 << 40), 1u64..2000).prop_map(|(start, len)| ByteRange { start, len });
@@ -178,7 +204,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_byte_of_every_range_is_in_exactly_one_place(ranges in ranges(), measure in measures()) {
-            let plan = plan(&ranges, measure);
+            let plan = plan(&ranges, measure).unwrap();
             let mut next: Vec<u64> = ranges.iter().map(|range| range.start).collect();
             let mut parts = 0;
             for request in &plan.requests {
@@ -199,7 +225,7 @@ mod tests {
 
         #[test]
         fn no_request_asks_for_more_than_it_may(ranges in ranges(), measure in measures()) {
-            let plan = plan(&ranges, measure);
+            let plan = plan(&ranges, measure).unwrap();
             for request in &plan.requests {
                 let parts = plan.parts_of(request);
                 prop_assert!(!parts.is_empty() && parts.len() <= MOST_PARTS);
@@ -224,7 +250,7 @@ mod tests {
         ) {
             prop_assume!(measure.gap.is_some());
             let asked = |ranges: &[ByteRange]| -> Vec<ByteRange> {
-                plan(ranges, measure).requests.iter().map(|request| request.range).collect()
+                plan(ranges, measure).unwrap().requests.iter().map(|request| request.range).collect()
             };
             let mut shuffled = ranges.clone();
             fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
@@ -234,7 +260,7 @@ mod tests {
         #[test]
         fn ranges_that_may_share_a_request_do(ranges in ranges(), measure in measures()) {
             let Some(gap) = measure.gap else { return Ok(()) };
-            let plan = plan(&ranges, measure);
+            let plan = plan(&ranges, measure).unwrap();
             for two in plan.requests.windows(2) {
                 let (first, second) = (&two[0], plan.parts_of(&two[1])[0]);
                 let end = second.start + second.len;

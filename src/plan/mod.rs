@@ -8,7 +8,7 @@
 pub mod coalesce;
 pub mod split;
 
-pub use split::{request_count, split};
+pub use split::{MOST_REQUESTS, checked_count, request_count, split};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -1,10 +1,27 @@
 //! One range becomes requests of a size.
 
 use super::ByteRange;
+use crate::error::{Error, Result};
 
 /// How many requests of at most `task_size` bytes cover `size` bytes.
 pub fn request_count(size: u64, task_size: u64) -> u64 {
     size.div_ceil(task_size.max(1))
+}
+
+/// As many requests would take 300 GB to queue: a task size of a few bytes for an object of terabytes is a mistake.
+pub const MOST_REQUESTS: u64 = 1 << 31;
+
+/// [`request_count`], unless that is a mistake.
+///
+/// # Errors
+/// INVALID_ARGUMENT, naming the object.
+pub fn checked_count(name: &str, size: u64, task_size: u64) -> Result<usize> {
+    let count = request_count(size, task_size);
+    usize::try_from(count).ok().filter(|_| count < MOST_REQUESTS).ok_or_else(|| {
+        Error::invalid(format!(
+            "reading {size} bytes of {name} in requests of {task_size} bytes takes {count} requests, more than 2^31"
+        ))
+    })
 }
 
 /// The requests of at most `task_size` bytes that cover `size` bytes from `offset`, in order.
