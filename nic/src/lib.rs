@@ -6,8 +6,10 @@
 //! | [`rates`] | from two readings: rates, drops, what vanished |
 //! | [`select`] | which interfaces |
 //! | [`text`] | samples as CSV, as JSON and as a table |
+//! | [`publish`] | samples as NVTX counters |
 
 pub mod counters;
+pub mod publish;
 pub mod rates;
 pub mod select;
 pub mod text;
