@@ -18,7 +18,7 @@ pub const KIND: Kind = Kind { number: 1, name: "HTTP", coalesce_gap: COALESCE_GA
 pub const PRESIGNED: Kind =
     Kind { number: 4, name: "S3_PRESIGNED", coalesce_gap: s3::COALESCE_GAP, matches: is_presigned, open };
 
-/// Of a server that may be near. Ranges of 4 KiB so far apart come 1.4 times as fast merged as not, for two thirds of the CPU; twice
+/// Of a server that may be near. Ranges of 4 KiB so far apart come 1.6 times as fast merged as not, for two thirds of the CPU; twice
 /// as far, a little slower (docs/batches.md).
 const COALESCE_GAP: u64 = 32 << 10;
 
