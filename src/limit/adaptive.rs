@@ -315,7 +315,10 @@ mod tests {
         }
         let mean = |of: fn(&(f64, f64)) -> f64| good.iter().map(of).sum::<f64>() / good.len() as f64;
         let (soon, later) = (mean(|it| it.0), mean(|it| it.1));
-        println!("first second {soon:.3}, six seconds {later:.3}, worst {:?}", good.iter().map(|it| it.1).fold(1.0, f64::min));
+        println!(
+            "first second {soon:.3}, six seconds {later:.3}, worst {:?}",
+            good.iter().map(|it| it.1).fold(1.0, f64::min)
+        );
         assert!(soon > 0.8 && later > 0.9, "{soon} of the path in the first second, {later} in six");
     }
 

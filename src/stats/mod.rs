@@ -40,8 +40,6 @@ macro_rules! numbers {
             pub first_byte_latency: Histogram,
             /// Who is told of what numbers do not tell.
             pub observer: Observer,
-            /// In the list of [`process`], of the process of this generation.
-            registered: Option<u64>,
         }
 
         /// What the numbers were at one moment.
@@ -141,14 +139,6 @@ impl Latencies {
         self.op.add(&other.op);
         self.request.add(&other.request);
         self.first_byte.add(&other.first_byte);
-    }
-}
-
-impl Drop for Stats {
-    fn drop(&mut self) {
-        if let Some(generation) = self.registered {
-            process::ended(generation, &self.snapshot(), &self.latencies());
-        }
     }
 }
 
