@@ -59,6 +59,7 @@ pub mod events;
 mod exit;
 pub mod ffi;
 pub mod limit;
+pub mod local;
 pub mod log;
 pub mod object;
 pub mod op;
