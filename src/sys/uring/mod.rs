@@ -220,6 +220,11 @@ impl<T> Ring<T> {
         self.armed = pushed;
     }
 
+    /// Whether something is over that was not taken in.
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// What is over, with its result: the bytes moved, or why not.
     pub fn next_done(&mut self) -> Option<(T, io::Result<usize>)> {
         loop {

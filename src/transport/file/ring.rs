@@ -26,9 +26,16 @@ use std::time::{Duration, Instant};
 const MOST_RINGS: usize = 16;
 /// Places for pinned buffers in the kernel's table: more than a client has, as a rule.
 const BUFFERS: u16 = 256;
-/// Reads through the cache of at least so many bytes are done by threads of the kernel's, several at a time. On this one a copy of
-/// 64 KiB takes 10 µs, and handing it over 5.
-const ASIDE: usize = 64 << 10;
+/// So many requests are over before those that follow them are handed to the kernel. 4 KiB at random, 32 in flight, a virtual disk:
+/// 1, 2, 4, 8 and all of them give 86, 86, 84, 75 and 70 thousand a second, for 19, 17.6, 15.2, 15.6 and 15.6 µs of CPU each; fio,
+/// which hands over each, gives 87.
+const HAND_OVER: usize = 4;
+/// Requests that are taken in before the thread looks around.
+const MOST_AT_ONCE: usize = 256;
+/// Reads through the cache of at least so many bytes are done by threads of the kernel's, several at a time. What the cache holds of
+/// smaller ones is copied by this thread faster than it is handed over: on two cores, 32 in flight, 256 KiB came at 19 GB/s by such
+/// threads and at 14 without, 64 KiB with 4 in flight at 6.6 and 7.
+const ASIDE: usize = 128 << 10;
 
 enum Message {
     Work(Vec<Transfer>),
@@ -213,11 +220,23 @@ impl Local {
                 continue;
             }
             self.submit();
-            while let Some(((mut work, step), result)) = self.ring.next_done() {
-                match work.done(&step, result, self.pool.stats(), true) {
-                    Some(result) => self.finish(work, result),
-                    None => self.going_on.push(work),
-                }
+            self.reap();
+        }
+    }
+
+    /// Takes in what is over. What that makes room for is handed to the kernel every few requests, not after all of them: a device
+    /// that waits for the next read meanwhile is one that does not work.
+    fn reap(&mut self) {
+        for number in 1..=MOST_AT_ONCE {
+            let Some(((mut work, step), result)) = self.ring.next_done() else { return };
+            match work.done(&step, result, self.pool.stats(), true) {
+                Some(result) => self.finish(work, result),
+                None => self.going_on.push(work),
+            }
+            if number % HAND_OVER == 0 {
+                self.take_messages();
+                self.admit();
+                self.ring.submit(None);
             }
         }
     }
@@ -316,7 +335,7 @@ impl Local {
     /// Hands over what was started, and sleeps if there is nothing else to do.
     fn submit(&mut self) {
         let waker = self.member.inbox.waker().clone();
-        let busy = self.ring.has_room() && !self.going_on.is_empty();
+        let busy = self.ring.has_done() || self.ring.has_room() && !self.going_on.is_empty();
         if busy || !waker.may_sleep() {
             return self.ring.submit(None);
         }
