@@ -104,6 +104,11 @@ numbers! {
     Microseconds tls_us "Time in TLS handshakes.",
     Microseconds wait_us "Time from a request's being sent to the first byte of its answer.",
     Microseconds body_us "Time from the first byte of answers to their last.",
+    Counter file_bytes_read "Bytes read of local files.",
+    Counter file_bytes_read_direct "Of these, those that went past the system's cache.",
+    Counter file_bytes_written "Bytes written to local files.",
+    Counter file_bytes_written_direct "Of these, those that went past the system's cache.",
+    Counter file_bytes_uring "Bytes of local files that io_uring moved; pread and pwrite moved the others.",
 }
 
 /// How long things took.

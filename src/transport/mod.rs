@@ -1,5 +1,6 @@
 //! Moving bytes: what every way of doing it has in common.
 
+pub mod file;
 pub mod inbox;
 pub mod lanes;
 pub mod reactor;
@@ -16,8 +17,10 @@ use crate::plan::{self, ByteRange};
 use crate::retry::History;
 use crate::staging::{self, Owner, RequestDone, Room, Sink, Told};
 use crate::stats::Stats;
+use crate::sys::mem::HostSource;
 use lanes::Weigh;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 /// A way of moving bytes. Threads of its own, started when it is made.
@@ -49,7 +52,7 @@ pub struct Kind {
     pub start: Start,
 }
 
-/// Every kind.
+/// Every kind for remote objects; those for local files are in [`file::KINDS`].
 pub const KINDS: &[Kind] = &[thread_pool::KIND, reactor::pool::KIND];
 
 /// What a request does.
@@ -70,6 +73,20 @@ pub enum Job {
     },
     /// Reads the last bytes of an object whose size is not known. It becomes a read when that is.
     End(Box<End>),
+    /// Writes to a local file.
+    Write(Box<Write>),
+}
+
+/// Bytes for a file.
+pub struct Write {
+    /// Where they go.
+    pub range: ByteRange,
+    /// Where they are.
+    pub source: HostSource,
+    /// So many are there.
+    pub written: u64,
+    /// Of a write that is to be durable: the requests of it that are not over. The last one waits for the device.
+    pub unsynced: Option<Arc<AtomicUsize>>,
 }
 
 /// The last bytes of an object.
@@ -183,8 +200,13 @@ impl Transfer {
                 EndTo::Sink(sink) => sink.line(),
                 EndTo::Target(..) => None,
             },
-            Job::Nothing | Job::Stat { .. } => None,
+            Job::Nothing | Job::Stat { .. } | Job::Write(_) => None,
         }
+    }
+
+    /// Whether it is for the transport of local files.
+    pub fn is_local(&self) -> bool {
+        self.object.endpoint().local().is_some()
     }
 
     /// Whether its next attempt asks for the size, and if so, whether by a GET.
@@ -195,7 +217,7 @@ impl Transfer {
                 Ask::Size { probe } => Some(probe),
                 Ask::End => None,
             },
-            Job::Nothing | Job::Read { .. } => None,
+            Job::Nothing | Job::Read { .. } | Job::Write(_) => None,
         }
     }
 
@@ -203,7 +225,7 @@ impl Transfer {
     pub fn asks_end(&self) -> Option<u64> {
         match self.job() {
             Job::End(end) if end.ask == Ask::End => Some(end.len),
-            Job::End(_) | Job::Nothing | Job::Stat { .. } | Job::Read { .. } => None,
+            Job::End(_) | Job::Nothing | Job::Stat { .. } | Job::Read { .. } | Job::Write(_) => None,
         }
     }
 
@@ -212,7 +234,7 @@ impl Transfer {
         match &mut self.job {
             Some(Job::Stat { probe }) => *probe = by_get,
             Some(Job::End(end)) => end.ask = Ask::Size { probe: by_get },
-            Some(Job::Nothing | Job::Read { .. }) | None => {}
+            Some(Job::Nothing | Job::Read { .. } | Job::Write(_)) | None => {}
         }
     }
 
@@ -276,6 +298,7 @@ impl Transfer {
     pub fn missing(&self) -> Option<ByteRange> {
         match self.job() {
             Job::Read { range, sink } => Some(range.skip(sink.written())),
+            Job::Write(write) => Some(write.range.skip(write.written)),
             Job::Nothing | Job::Stat { .. } | Job::End(_) => None,
         }
     }
@@ -284,6 +307,7 @@ impl Transfer {
     pub fn written(&self) -> u64 {
         match self.job() {
             Job::Read { sink, .. } => sink.written(),
+            Job::Write(write) => write.written,
             Job::Nothing | Job::Stat { .. } | Job::End(_) => 0,
         }
     }
@@ -297,7 +321,7 @@ impl Transfer {
                 // Not before bytes may come.
                 (EndTo::Sink(_) | EndTo::Target(..), _) => Room::Yes,
             },
-            Some(Job::Nothing | Job::Stat { .. }) | None => Room::Yes,
+            Some(Job::Nothing | Job::Stat { .. } | Job::Write(_)) | None => Room::Yes,
         }
     }
 
@@ -309,7 +333,7 @@ impl Transfer {
                 EndTo::Sink(sink) => sink,
                 EndTo::Target(..) => return,
             },
-            Some(Job::Nothing | Job::Stat { .. }) | None => return,
+            Some(Job::Nothing | Job::Stat { .. } | Job::Write(_)) | None => return,
         };
         sink.pause(&Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() });
     }
@@ -318,6 +342,7 @@ impl Transfer {
     pub fn describe(&self) -> String {
         match self.job() {
             Job::Read { range, .. } => format!("{}: bytes {range}", self.object.name()),
+            Job::Write(write) => format!("{}: writing bytes {}", self.object.name(), write.range),
             Job::End(end) => format!("{}: the last {} bytes", self.object.name(), end.len),
             Job::Stat { .. } => format!("{}: stat", self.object.name()),
             Job::Nothing => self.object.name().to_owned(),
@@ -334,6 +359,10 @@ impl Transfer {
         let owner = Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() };
         match job {
             Job::Read { range, sink } => sink.commit(RequestDone::new(owner, range.len, result)),
+            Job::Write(write) => {
+                let Write { range, written, .. } = *write;
+                RequestDone::new(owner, range.len, result).finish(written);
+            }
             // Of the end something is missing, whatever it is.
             Job::End(end) => {
                 drop(end.to);
@@ -358,6 +387,7 @@ impl Weigh for Transfer {
     fn weight(&self) -> u64 {
         match self.job() {
             Job::Read { range, .. } => range.len,
+            Job::Write(write) => write.range.len,
             Job::End(end) => end.len,
             Job::Nothing | Job::Stat { .. } => 0,
         }

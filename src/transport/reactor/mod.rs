@@ -8,7 +8,7 @@ mod hedge;
 pub mod names;
 pub mod pool;
 mod timers;
-mod waiting;
+pub(in crate::transport) mod waiting;
 
 use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
