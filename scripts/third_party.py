@@ -20,6 +20,9 @@ BUNDLED = [
     ("libz-sys", "zlib", "Zlib", "src/zlib/LICENSE"),
     ("openssl-src", "OpenSSL", "Apache-2.0", None),
 ]
+# Our own; of one of them, NVIDIA's headers become a part.
+OURS = ("raskio", "raskio-nvtx")
+NVTX = ("NVTX", "3", "Apache-2.0 WITH LLVM-exception", "nvtx/vendor, from crate nvtx-sys 2.0.0")
 HEAD = """\
 # Third-party software inside libraskio.so
 
@@ -53,7 +56,7 @@ def linked():
     arguments = ("--package", "raskio", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target", PLATFORM)
     lines = cargo("tree", "--locked", *arguments, "--format", "{p}").splitlines()
     found = {tuple(line.replace(" v", " ").split()[:2]) for line in lines if line}
-    return sorted(pair for pair in found if pair[0] != "raskio")
+    return sorted(pair for pair in found if pair[0] not in OURS)
 
 
 def text_of(package, name):
@@ -75,6 +78,7 @@ def document():
         rows.append((name, version, licence, f"crate {crate}"))
         if file:
             texts.append((name, text_of(package, file)))
+    rows.append(NVTX)
     rows.append(("Rust's standard library", "the compiler's", "Apache-2.0 or MIT", "the Rust toolchain"))
     for pair in linked():
         package = known[pair]

@@ -115,7 +115,15 @@ impl Client {
             sorted.near.iter().map(|near| near.plan(options.gap, most, task_size)).collect::<Result<Vec<Plan>>>()?;
         let count = plans.iter().map(|plan| plan.requests.len()).sum::<usize>() + sorted.at_end.len();
         let mut groups = Groups::new(count, items.len())?;
-        let op = self.begin_items(items, object::deadline(&options.read), done)?;
+        let at_end = sorted.at_end.iter().map(|end| end.len);
+        let size = sorted
+            .near
+            .iter()
+            .flat_map(|near| &near.ranges)
+            .map(|range| range.len)
+            .chain(at_end)
+            .fold(0, u64::saturating_add);
+        let op = self.begin_items(items, object::deadline(&options.read), size, done)?;
         let Some(items) = op.items() else { return Err(Error::new(ErrorKind::Internal, "a batch has no items")) };
         for (item, error) in sorted.wrong {
             op.fail_part(&Part::Item(item), error);

@@ -4,11 +4,12 @@ use crate::callbacks::Callbacks;
 use crate::config::Config;
 use crate::endpoint::{self, site};
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::Listener;
+use crate::events::{About, Listener, OpKind};
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::items::{Items, Part};
 use crate::op::{self, Completion, OpOwner, Operation};
+use crate::profile::{self, Span};
 use crate::staging::{self, Staging, Target};
 use crate::stats::{self, Latencies, Snapshot, Stats};
 use crate::sync::{Condvar, Mutex};
@@ -173,11 +174,12 @@ impl Client {
     pub(crate) fn begin(
         &self,
         requests: usize,
-        offset: u64,
         deadline: Option<Instant>,
+        about: About<'_>,
         done: Completion,
     ) -> Result<Arc<Operation>> {
-        self.begin_as(|own| Operation::new(own, requests, offset, deadline, done))
+        let offset = about.offset;
+        self.begin_as(about, done, |own, done| Operation::new(own, requests, offset, deadline, done))
     }
 
     /// Counts an operation of these items in.
@@ -185,12 +187,19 @@ impl Client {
         &self,
         items: Items,
         deadline: Option<Instant>,
+        size: u64,
         done: Completion,
     ) -> Result<Arc<Operation>> {
-        self.begin_as(|own| Operation::of_items(own, items, deadline, done))
+        let about = About { kind: OpKind::Batch, object: "", offset: 0, size };
+        self.begin_as(about, done, |own, done| Operation::of_items(own, items, deadline, done))
     }
 
-    fn begin_as(&self, make: impl FnOnce(Arc<dyn OpOwner>) -> Arc<Operation>) -> Result<Arc<Operation>> {
+    fn begin_as(
+        &self,
+        about: About<'_>,
+        done: Completion,
+        make: impl FnOnce(Arc<dyn OpOwner>, Completion) -> Arc<Operation>,
+    ) -> Result<Arc<Operation>> {
         self.check_process()?;
         let Some(own) = self.own.upgrade() else { return Err(shut_down()) };
         {
@@ -201,7 +210,7 @@ impl Client {
             gate.running += 1;
         }
         stats::add(&self.stats.ops_started, 1);
-        Ok(make(own))
+        Ok(make(own, in_range(&about, done)))
     }
 
     /// The caller's buffer, to be cut into what requests write into.
@@ -292,6 +301,18 @@ impl Client {
     pub fn latencies(&self) -> Latencies {
         self.stats.latencies()
     }
+}
+
+/// The completion, which ends what a profiler sees of the operation.
+fn in_range(about: &About<'_>, done: Completion) -> Completion {
+    if !profile::is_on() {
+        return done;
+    }
+    let range = Span::begin(profile::Kind::Operation, about.size, || about.to_string());
+    Box::new(move |result| {
+        drop(range);
+        done(result);
+    })
 }
 
 /// The last callback runs on a RaskIO thread like every other.

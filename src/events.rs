@@ -31,6 +31,43 @@ pub enum Event {
     },
 }
 
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpKind {
+    /// Asks for the size.
+    Stat,
+    /// Reads one range.
+    Read,
+    /// Reads many.
+    Batch,
+    /// Writes one range of a local file.
+    Write,
+}
+
+/// What an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About<'a> {
+    /// What it does.
+    pub kind: OpKind,
+    /// The object as messages show it; of a batch, nothing.
+    pub object: &'a str,
+    /// Of the first byte asked for; 0 for the end of an object whose size is not known.
+    pub offset: u64,
+    /// Bytes asked for; of a batch, of all its items.
+    pub size: u64,
+}
+
+impl fmt::Display for About<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            OpKind::Stat => write!(f, "stat {}", self.object),
+            OpKind::Read => write!(f, "read {}: {} bytes from {}", self.object, self.size, self.offset),
+            OpKind::Write => write!(f, "write {}: {} bytes at {}", self.object, self.size, self.offset),
+            OpKind::Batch => write!(f, "batch of {} bytes", self.size),
+        }
+    }
+}
+
 /// What the last connection of a transfer took, step by step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {

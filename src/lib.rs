@@ -35,6 +35,7 @@
 //! | [`config`] | settings: defaults, then the environment, then options | the environment |
 //! | [`log`](mod@log) | records to the host's hook, or to stderr where the environment asks | stderr |
 //! | [`stats`] | counters | nothing |
+//! | [`profile`] | ranges for a profiler, through the crate raskio-nvtx | nothing |
 //! | [`events`] | retries and new connections, told to a host that wants to know | nothing |
 //! | `exit` | stops every client's threads when the process ends | transport |
 //! | [`error`] | kinds, messages, and the table from HTTP status, errno and CURLcode to a kind | nothing |
@@ -72,6 +73,7 @@ pub mod log;
 pub mod object;
 pub mod op;
 pub mod plan;
+pub mod profile;
 pub mod retry;
 pub mod staging;
 pub mod stats;

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::credentials::Secret;
 use crate::endpoint::{self, Endpoint};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{About, OpKind};
 use crate::local::Bypass;
 use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
@@ -289,7 +290,7 @@ impl Object {
     /// # Errors
     /// SHUT_DOWN, FORKED.
     pub fn stat(self: &Arc<Self>, options: &ReadOptions, done: Completion) -> Result<Pending> {
-        let op = self.client.begin(1, 0, deadline(options), done)?;
+        let op = self.client.begin(1, deadline(options), self.about(OpKind::Stat, 0, 0), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Stat { probe: false });
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
     }
@@ -314,7 +315,7 @@ impl Object {
         let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("reading", size, task_size, count)?;
-        let op = self.client.begin(count.max(1), offset, deadline(options), done)?;
+        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Read, offset, size), done)?;
         for range in plan::split(offset, size, task_size) {
             let sink = target.next(range.len);
             transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Read { range, sink }));
@@ -365,7 +366,7 @@ impl Object {
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("writing", size, task_size, count)?;
-        let op = self.client.begin(count.max(1), offset, deadline(options), done)?;
+        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
         let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count)));
         for range in plan::split(offset, size, task_size) {
             let (source, unsynced) = (source.split_to(range.len), unsynced.clone());
@@ -430,9 +431,13 @@ impl Object {
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         plan::checked_count(self.name(), len, target.limit().map_or(task_size, |limit| task_size.min(limit)))?;
         let job = end_of(&self.core, target, len, task_size);
-        let op = self.client.begin(1, 0, deadline(options), done)?;
+        let op = self.client.begin(1, deadline(options), self.about(OpKind::Read, 0, len), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), job);
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
+    }
+
+    fn about(&self, kind: OpKind, offset: u64, size: u64) -> About<'_> {
+        About { kind, object: self.name(), offset, size }
     }
 
     /// What transfers need of it.

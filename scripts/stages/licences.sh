@@ -13,6 +13,9 @@ sed '/^  "/d' deny.toml >"$build/deny-nothing.toml"
 "$CARGO" fetch --locked --quiet
 cargo-deny --offline --all-features --config "$root/deny.toml" check licenses bans sources
 passed=$((passed + 1))
+# What the command-line tool links beyond that.
+cargo-deny --offline --all-features --manifest-path cli/Cargo.toml --config "$root/deny.toml" check licenses bans sources
+passed=$((passed + 1))
 if cargo-deny --offline --all-features --config "$build/deny-nothing.toml" check licenses >"$build/deny.out" 2>&1; then
   fail "cargo-deny accepts every licence: it does not read its configuration"
 fi

@@ -103,6 +103,17 @@ impl Distribution {
         self.buckets.iter().take(bucket(us) + 1).sum()
     }
 
+    /// What came to it since `before`, a reading of the same histogram. The most is that of all.
+    pub fn since(&self, before: &Distribution) -> Distribution {
+        let old = |at: usize| before.buckets.get(at).copied().unwrap_or(0);
+        Distribution {
+            count: self.count.wrapping_sub(before.count),
+            buckets: self.buckets.iter().enumerate().map(|(at, n)| n.wrapping_sub(old(at))).collect(),
+            sum_us: self.sum_us.wrapping_sub(before.sum_us),
+            max_us: self.max_us,
+        }
+    }
+
     /// Adds what `other` counted.
     pub fn add(&mut self, other: &Distribution) {
         self.buckets.resize(BUCKETS, 0);
@@ -165,5 +176,17 @@ mod tests {
         sum.add(&histogram.read());
         sum.add(&histogram.read());
         assert_eq!((sum.count, sum.quantile(1.0), sum.up_to((1 << 20) - 1)), (2, MOST, 0));
+    }
+
+    #[test]
+    fn the_difference_of_two_readings_is_what_came_between_them() {
+        let histogram = Histogram::default();
+        (0..100).for_each(|_| histogram.add(Duration::from_millis(500)));
+        let before = histogram.read();
+        (0..10).for_each(|_| histogram.add(Duration::from_micros(20)));
+        let during = histogram.read().since(&before);
+        assert_eq!((during.count, during.sum_us, during.quantile(1.0)), (10, 200, 20));
+        assert_eq!(before.since(&Distribution::default()).count, 100);
+        assert_eq!(before.since(&before).quantile(0.5), 0);
     }
 }

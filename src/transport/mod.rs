@@ -14,6 +14,7 @@ use crate::object::ObjectCore;
 use crate::op::Operation;
 use crate::op::items::Part;
 use crate::plan::{self, ByteRange};
+use crate::profile::Span;
 use crate::retry::History;
 use crate::staging::{self, Owner, RequestDone, Room, Sink, Told};
 use crate::stats::Stats;
@@ -146,6 +147,8 @@ pub struct Transfer {
     pub second_of: Option<u64>,
     /// Why its last attempt failed, and the HTTP status behind that.
     pub last_failure: Option<(ErrorKind, u16)>,
+    /// What it waits for, as a profiler sees it.
+    waits: Span,
 }
 
 impl Transfer {
@@ -166,7 +169,20 @@ impl Transfer {
             amended,
             second_of: None,
             last_failure: None,
+            waits: Span::default(),
         }
+    }
+
+    /// It waits, for this, until it is sent or over; unless it did before.
+    pub fn waits_for(&mut self, what: &std::ffi::CStr) {
+        if !self.waits.is_running() {
+            self.waits = Span::wait(what);
+        }
+    }
+
+    /// It waits no longer.
+    pub fn goes_on(&mut self) {
+        self.waits = Span::default();
     }
 
     /// What it does.
@@ -356,6 +372,7 @@ impl Transfer {
 
     fn end(&mut self, result: Result<()>) {
         let Some(job) = self.job.take() else { return };
+        self.goes_on();
         let owner = Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() };
         match job {
             Job::Read { range, sink } => sink.commit(RequestDone::new(owner, range.len, result)),

@@ -3,6 +3,7 @@
 use super::bounce_buffer::BounceBuffer;
 use super::event_pool::{EventPool, PooledEvent};
 use crate::error::Error;
+use crate::profile::Span;
 use crate::staging::{Owner, RequestDone};
 use crate::sys::cuda::{CudaPart, Current, Failure, Stream};
 use std::collections::VecDeque;
@@ -34,6 +35,8 @@ pub struct Copy {
     pub placed: Option<Arc<AtomicU64>>,
     /// Some of it could not be started, and what was is only waited for.
     pub failed: bool,
+    /// As a profiler sees it.
+    pub range: Span,
 }
 
 impl Copy {

@@ -14,6 +14,7 @@ use super::{Group, Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
+use crate::profile;
 use crate::stats::Stats;
 use crate::sync::Mutex;
 use crate::sys::cuda::pointer::Home;
@@ -251,7 +252,20 @@ impl CudaSink {
         let len = buffer.as_ref().map_or(0, BounceBuffer::written) as u64;
         self.sent += len;
         let to = self.rest.split_to(len);
-        Copy { buffer, to, stream: self.stream, then, placed: self.placed.clone(), failed: false }
+        let mut copy = Copy {
+            buffer,
+            to,
+            stream: self.stream,
+            then,
+            placed: self.placed.clone(),
+            failed: false,
+            range: profile::Span::default(),
+        };
+        if len > 0 {
+            copy.range =
+                profile::Span::begin(profile::Kind::Copy, len, || format!("{}: copy", copy.owner().object.name()));
+        }
+        copy
     }
 }
 

@@ -62,6 +62,7 @@ impl Local {
             match self.prepare(&mut transfer) {
                 Room::Yes => {}
                 Room::Later => {
+                    transfer.waits_for(c"wait for a pinned buffer");
                     self.waiting.put(transfer);
                     self.member().keeps_some.store(true, Ordering::Release);
                     continue;
@@ -79,6 +80,7 @@ impl Local {
                         stats::add(&self.engine.stats.permit_waits, 1);
                     }
                     self.in_line = true;
+                    transfer.waits_for(c"wait for a permit");
                     self.queue.push_first(transfer);
                     return Ok(());
                 }
@@ -91,6 +93,7 @@ impl Local {
                     Entry::First(first) => lookup = Some(first),
                     Entry::Wait => {
                         transfer.pause();
+                        transfer.waits_for(c"wait for a name");
                         self.parked.push((Awaits::Name(target.origin.clone()), transfer));
                         self.member().keeps_some.store(true, Ordering::Release);
                         continue;
@@ -195,6 +198,7 @@ impl Local {
             Ok(authority::Entry::Wait) => {
                 // It may have been sent before, and refused.
                 transfer.pause();
+                transfer.waits_for(c"wait for credentials");
                 self.parked.push((Awaits::Secret(secret.number()), transfer));
                 self.member().keeps_some.store(true, Ordering::Release);
                 None

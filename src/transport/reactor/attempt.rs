@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
 use crate::plan::ByteRange;
+use crate::profile::{Kind, Span};
 use crate::sys::curl::{Access, Easy, Handler, Headers, OriginId};
 use crate::sys::fault::{self, Point};
 use crate::transport::reactor::names::Lookup;
@@ -94,6 +95,8 @@ pub struct Attempt {
     started: Instant,
     /// Bytes of its range when it started.
     wanted: u64,
+    /// As a profiler sees it.
+    _range: Span,
     /// Something came since [`Attempt::stalled`] last looked.
     progressed: bool,
     last_progress: Instant,
@@ -172,7 +175,7 @@ impl Slot {
 #[allow(clippy::result_large_err)] // the transfer is the point
 pub fn start(
     easy: &mut Easy<Slot>,
-    transfer: Transfer,
+    mut transfer: Transfer,
     course: Course,
     now: Instant,
     number: u64,
@@ -203,13 +206,16 @@ pub fn start(
         return Err((transfer, error));
     }
     transfer.op.add_attempt(&transfer.part);
+    transfer.goes_on();
+    let wanted = transfer.missing().map_or(0, |missing| missing.len);
     let slot = easy.handler();
     let (carried, sent) = (wire.carried.clone(), wire.target.clone());
     slot.applied = Some(wire);
     slot.attempt = Some(Attempt {
         number,
         started: now,
-        wanted: transfer.missing().map_or(0, |missing| missing.len),
+        wanted,
+        _range: Span::begin(Kind::Request, wanted, || transfer.describe()),
         transfer,
         course,
         carried,

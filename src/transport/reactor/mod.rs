@@ -399,6 +399,7 @@ impl Local {
                     self.ready(transfer);
                 } else {
                     self.tell_of_retry(&transfer, wait);
+                    transfer.waits_for(c"wait before another attempt");
                     transfer.pause();
                     self.timers.push(Instant::now() + wait, Due::Retry(transfer));
                     self.member().keeps_some.store(true, Ordering::Release);

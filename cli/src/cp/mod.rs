@@ -1,0 +1,194 @@
+//! `raskio cp`: objects into files.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`checksum`] | what the file must be |
+//! | [`journal`] | which chunks of a file are there, so that an interrupted copy goes on |
+//! | [`chunks`] | the reads: many at once, each written where it belongs |
+//! | [`file`](mod@file) | one object into one file, from the first request to the rename |
+//! | [`progress`] | a bar on a terminal, lines elsewhere |
+
+mod checksum;
+mod chunks;
+mod file;
+mod journal;
+mod progress;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::remote;
+use crate::stop::Stop;
+use checksum::Checksum;
+use clap::ArgMatches;
+use file::{Copy, How};
+use progress::Progress;
+use raskio::config::Overrides;
+use raskio::endpoint::redact;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Runs it.
+pub fn run(matches: &ArgMatches, output: &Output) -> Outcome<()> {
+    all(matches, output).map_err(|failure| match failure {
+        Reported(failure) => failure,
+        New(failure) => output.failed("", failure),
+    })
+}
+
+enum End {
+    /// The user was told already.
+    Reported(Failure),
+    New(Failure),
+}
+use End::{New, Reported};
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> End {
+        New(failure)
+    }
+}
+
+fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
+    let arguments: Vec<String> = matches.get_many("url").into_iter().flatten().cloned().collect();
+    let urls = remote::urls(&arguments)?;
+    let to: PathBuf = matches.get_one::<String>("to").map(PathBuf::from).unwrap_or_default();
+    let checksum = matches.get_one::<String>("checksum").map(|text| Checksum::parse(text)).transpose()?;
+    if checksum.is_some() && urls.len() > 1 {
+        return Err(Failure::usage("--checksum is for one URL; there are several").into());
+    }
+    let targets = destinations(&urls, &to)?;
+    let jobs = (*matches.get_one::<u32>("jobs").unwrap_or(&1) as usize).min(urls.len()).max(1);
+    let memory = *matches.get_one::<u64>("memory").unwrap_or(&(256 << 20));
+    // What has come is summed up and written on threads of its own, not on those that move bytes.
+    let overrides = Overrides { callback_threads: Some(4), ..remote::overrides() };
+    let client = remote::client(&overrides)?;
+    let how = How {
+        chunk: matches.get_one::<u64>("chunk-size").copied().unwrap_or(client.config().task_size),
+        memory: memory / jobs as u64,
+        restart: matches.get_flag("restart"),
+        trust_size: matches.get_flag("trust-size"),
+        no_clobber: matches.get_flag("no-clobber"),
+        checksum,
+        options: remote::object_options(matches),
+    };
+    let stop = Stop::on_signals()?;
+    let progress = Progress::new(matches.get_flag("quiet"));
+    let (next, first) = (AtomicUsize::new(0), Mutex::new(None::<Failure>));
+    let quiet = matches.get_flag("quiet");
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some((url, to)) = targets.get(next.fetch_add(1, Relaxed)) {
+                    if stop.signal().is_some() {
+                        break;
+                    }
+                    let copy = Copy { client: &client, url, to, how: &how, stop: &stop };
+                    match copy.run(&progress) {
+                        Ok(summary) if !quiet || output.json => {
+                            progress.suspend(|| output.result(|| summary.json(), || summary.text()));
+                        }
+                        Ok(_) => {}
+                        Err(failure) => {
+                            let failure = progress.suspend(|| output.failed(&redact::url(url), failure));
+                            if let Ok(mut first) = first.lock() {
+                                first.get_or_insert(failure);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match (first.into_inner().ok().flatten(), stop.signal()) {
+        (Some(failure), _) => Err(Reported(failure)),
+        // Between two objects.
+        (None, Some(signal)) => Err(Failure::signal(signal, "interrupted").into()),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Where each URL goes.
+fn destinations<'a>(urls: &'a [String], to: &Path) -> Outcome<Vec<(&'a str, PathBuf)>> {
+    let is_directory = to.is_dir();
+    let means_directory = is_directory || urls.len() > 1 || to.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if !means_directory {
+        return Ok(urls.iter().map(|url| (url.as_str(), to.to_owned())).collect());
+    }
+    if !is_directory {
+        return Err(Failure::usage(format!("{} is no directory; make it first", to.display())));
+    }
+    let mut targets: Vec<(&str, PathBuf)> = Vec::new();
+    for url in urls {
+        let path = to.join(file_name(url)?);
+        if let Some((other, _)) = targets.iter().find(|(_, other)| *other == path) {
+            return Err(Failure::usage(format!(
+                "{} and {} would both become {}; copy them into different directories",
+                redact::url(other),
+                redact::url(url),
+                path.display()
+            )));
+        }
+        targets.push((url, path));
+    }
+    Ok(targets)
+}
+
+/// The last part of a URL's path, its escapes resolved, as the name of a file.
+fn file_name(url: &str) -> Outcome<String> {
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    let path = path.split_once("://").map_or(path, |(_, rest)| rest);
+    let (_, last) = path.rsplit_once('/').unwrap_or((path, ""));
+    let name = unescaped(last);
+    let usable = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
+    match usable {
+        true => Ok(name),
+        false => Err(Failure::usage(format!("{} names no file; say which one to write", redact::url(url)))),
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let escape = bytes.get(at + 1..at + 3).filter(|two| bytes[at] == b'%' && two.iter().all(u8::is_ascii_hexdigit));
+        match escape.and_then(|two| std::str::from_utf8(two).ok()).and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => (out.push(byte), at += 3).1,
+            None => (out.push(bytes[at]), at += 1).1,
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_the_end_of_the_path() {
+        for (url, name) in [
+            ("http://host/a/b.bin", "b.bin"),
+            ("https://host/a%20b?X-Amz-Signature=/x", "a b"),
+            ("s3://bucket/dir/key", "key"),
+            ("http://host/100%", "100%"),
+        ] {
+            assert_eq!(file_name(url).unwrap(), name);
+        }
+        for url in [
+            "http://host",
+            "http://host/",
+            "http://host/a/",
+            "http://host/..",
+            "http://host/a%2Fb",
+            "http://host/%2e%2e",
+        ] {
+            assert!(file_name(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn two_objects_do_not_become_one_file() {
+        let urls = ["http://host/a/x".to_owned(), "http://host/b/x".to_owned()];
+        let message = destinations(&urls, &std::env::temp_dir()).unwrap_err().message;
+        assert!(message.contains("http://host/a/x") && message.contains("http://host/b/x"), "{message}");
+    }
+}

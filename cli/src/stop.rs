@@ -1,0 +1,37 @@
+//! Ctrl-C and its like: the first ends what runs in good order, the second at once.
+
+use crate::failure::{Failure, Outcome, code};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// Whether a signal asked for an end.
+#[derive(Clone)]
+pub struct Stop(Arc<AtomicUsize>);
+
+impl Stop {
+    /// From now on signals are caught.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn on_signals() -> Outcome<Stop> {
+        let number = Arc::new(AtomicUsize::new(0));
+        let second = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let caught = flag::register_conditional_shutdown(signal, i32::from(code::SIGNAL) + signal, second.clone())
+                .and_then(|_| flag::register(signal, second.clone()))
+                .and_then(|_| flag::register_usize(signal, number.clone(), signal as usize));
+            caught.map_err(|error| Failure::new(code::FAILED, "IO", format!("cannot catch signals: {error}")))?;
+        }
+        Ok(Stop(number))
+    }
+
+    /// The signal, if one came.
+    pub fn signal(&self) -> Option<i32> {
+        match self.0.load(SeqCst) {
+            0 => None,
+            number => i32::try_from(number).ok(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `raskio cp`: every byte arrives, also after an interruption, and nothing half-done is taken for a file.
+
+mod support;
+
+use raskio_testserver::{Object, Reply, Server, get, head, pattern, pattern_crc32};
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::fs::FileExt;
+use std::process::Child;
+use std::time::{Duration, Instant};
+use support::{Dir, json, run, start, texts};
+
+const CHUNK: u64 = 64 << 10;
+/// No multiple of a chunk.
+const SIZE: u64 = 40 * CHUNK + 123;
+const CHUNKS: u64 = 41;
+const SLOW: [&str; 6] = ["--chunk-size", "65536", "--memory", "131072", "--jobs", "1"];
+
+/// Lines of the journal behind its head: chunks that are there.
+fn noted(dir: &Dir) -> usize {
+    std::fs::read_to_string(dir.path("x.raskio-journal")).map_or(0, |text| text.lines().count().saturating_sub(1))
+}
+
+/// Starts a copy that takes a while, and sends a signal when some chunks are there.
+fn interrupted(server: &Server, dir: &Dir, signal: Signal) -> Child {
+    server.script(get("/x"), [Reply::object().delay(Duration::from_millis(30))]);
+    let url = server.url("/x");
+    let child = start(dir, &[&["cp", &url, "x"], &SLOW[..]].concat());
+    let patience = Instant::now();
+    while noted(dir) < 5 {
+        assert!(patience.elapsed() < Duration::from_secs(20), "nothing is copied");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    server.clear_scripts();
+    child
+}
+
+fn crc32(size: u64) -> String {
+    format!("{:08x}", pattern_crc32(size))
+}
+
+#[test]
+fn an_interrupted_copy_goes_on_and_its_checksum_is_right() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let (server, dir) = (Server::start(), Dir::new());
+        server.put("/x", Object::pattern(SIZE));
+        let output = interrupted(&server, &dir, signal).wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(texts(&output).1.contains("the same command goes on"), "{output:?}");
+        assert_eq!(dir.names(), ["x.raskio-journal", "x.raskio-part"]);
+        let there = noted(&dir) as u64;
+        assert!((5..CHUNKS).contains(&there));
+
+        server.reset_counts();
+        let url = server.url("/x");
+        let checksum = format!("crc32={}", crc32(SIZE));
+        let output = run(&dir, &["--json", "cp", &url, "x", "--checksum", &checksum]);
+        let [summary] = &json(&output, 0)[..] else { panic!("{output:?}") };
+        assert_eq!(summary["resumed_bytes"], there * CHUNK);
+        assert_eq!(summary["crc32"], crc32(SIZE));
+        assert_eq!(server.gets(), CHUNKS - there, "what is there is not read again");
+        assert_eq!(dir.names(), ["x"]);
+        assert!(std::fs::read(dir.path("x")).unwrap() == pattern(SIZE as usize));
+    }
+}
+
+#[test]
+fn what_is_not_as_it_was_written_is_read_again_after_a_kill() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    let output = interrupted(&server, &dir, Signal::KILL).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), None, "{output:?}");
+    let journal = std::fs::read_to_string(dir.path("x.raskio-journal")).unwrap();
+    // As a power failure leaves it: noted, and not on the disk.
+    let chunk: u64 = journal.lines().nth(2).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let part = std::fs::OpenOptions::new().write(true).open(dir.path("x.raskio-part")).unwrap();
+    part.write_all_at(&[0; 100], chunk * CHUNK + 77).unwrap();
+    let there = noted(&dir) as u64;
+
+    let output = run(&dir, &["--json", "cp", &server.url("/x"), "x"]);
+    let [summary] = &json(&output, 0)[..] else { panic!("{output:?}") };
+    assert_eq!(summary["resumed_bytes"], (there - 1) * CHUNK);
+    assert!(std::fs::read(dir.path("x")).unwrap() == pattern(SIZE as usize));
+}
+
+#[test]
+fn another_object_is_copied_from_its_beginning() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+    let other = vec![7u8; SIZE as usize];
+    server.put("/x", Object::new(other.clone()).etag("\"other\""));
+    let output = run(&dir, &["cp", &server.url("/x"), "x"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(texts(&output).1.contains("from its beginning: the object is not the one"), "{output:?}");
+    assert!(std::fs::read(dir.path("x")).unwrap() == other);
+}
+
+#[test]
+fn without_an_entity_tag_it_goes_on_only_if_told_to() {
+    for (arguments, goes_on) in
+        [(&[][..], false), (&["--trust-size"][..], true), (&["--trust-size", "--restart"][..], false)]
+    {
+        let (server, dir) = (Server::start(), Dir::new());
+        server.put("/x", Object::pattern(SIZE).no_etag());
+        interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+        let url = server.url("/x");
+        let output = run(&dir, &[&["--json", "cp", &url, "x"], arguments].concat());
+        assert_eq!(json(&output, 0)[0]["resumed_bytes"] != 0, goes_on, "{arguments:?}");
+        assert!(std::fs::read(dir.path("x")).unwrap() == pattern(SIZE as usize));
+    }
+}
+
+#[test]
+fn a_wrong_checksum_leaves_no_file_and_an_old_one_as_it_was() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(1000));
+    std::fs::write(dir.path("x"), "old").unwrap();
+    let sha256 = format!("sha256={}", "0".repeat(64));
+    for checksum in ["crc32=00000000", &sha256] {
+        let output = run(&dir, &["--json", "cp", &server.url("/x"), "x", "--checksum", checksum]);
+        assert_eq!(json(&output, 3)[0]["error"]["status"], "CHECKSUM");
+        assert_eq!(dir.names(), ["x"]);
+        assert_eq!(std::fs::read(dir.path("x")).unwrap(), b"old");
+    }
+    // sha256sum's of the same pattern.
+    let right = "sha256=".to_owned() + &sha256_of(&pattern(1000));
+    assert_eq!(run(&dir, &["cp", &server.url("/x"), "x", "--checksum", &right]).status.code(), Some(0));
+    assert_eq!(std::fs::read(dir.path("x")).unwrap(), pattern(1000));
+}
+
+fn sha256_of(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn many_objects_become_files_of_a_directory_and_one_that_fails_does_not_stop_the_others() {
+    let (server, dir) = (Server::start(), Dir::new());
+    for (name, size) in [("/a/one", 100_000), ("/a/two%20words", 1), ("/a/none", 0)] {
+        server.put(name, Object::pattern(size));
+    }
+    let list: String =
+        ["one", "missing", "two%20words", "none"].map(|name| server.url(&format!("/a/{name}")) + "\n").concat();
+    std::fs::write(dir.path("list"), format!("# what to copy\n\n{list}")).unwrap();
+    std::fs::create_dir(dir.path("to")).unwrap();
+    let output = run(&dir, &["--json", "cp", "@list", "to"]);
+    let lines = json(&output, 1);
+    assert_eq!(lines.len(), 4);
+    let failed = lines.iter().find(|line| !line["error"].is_null()).unwrap();
+    assert_eq!((&failed["error"]["status"], &failed["error"]["http_status"]), (&"NOT_FOUND".into(), &404.into()));
+    for (name, size) in [("one", 100_000), ("two words", 1), ("none", 0)] {
+        assert_eq!(std::fs::read(dir.path("to").join(name)).unwrap(), pattern(size), "{name}");
+    }
+    // Left alone, and not asked for either.
+    server.reset_counts();
+    std::fs::write(dir.path("to/one"), "mine").unwrap();
+    let output = run(&dir, &["--json", "cp", "--no-clobber", &server.url("/a/one"), "to"]);
+    assert_eq!(json(&output, 0)[0]["skipped"], true);
+    assert_eq!((std::fs::read(dir.path("to/one")).unwrap(), server.requests()), (b"mine".to_vec(), 0));
+}
+
+#[test]
+fn what_cannot_work_says_so_before_anything_is_read() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(10));
+    let url = server.url("/x");
+    for arguments in [
+        &["cp", &url][..],
+        &["cp", &url, &url, "no-directory"],
+        &["cp", &url, "no-directory/"],
+        &["cp", &url, &url, "."],
+        &["cp", &url, "x", "--checksum", "md5=1"],
+        &["cp", &url, "x", "--chunk-size", "0"],
+        &["cp", "@empty", "x"],
+    ] {
+        std::fs::write(dir.path("empty"), "# nothing\n").unwrap();
+        let output = run(&dir, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?} {output:?}");
+        assert!(!texts(&output).1.is_empty() && texts(&output).0.is_empty(), "{output:?}");
+    }
+    assert_eq!(server.requests(), 0);
+    let output = run(&dir, &["cp", &url, "no/directory"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(texts(&output).1.contains("cannot write no/directory.raskio-part"), "{output:?}");
+}
+
+#[test]
+fn a_second_copy_into_the_same_file_is_refused() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    let mut first = interrupted(&server, &dir, Signal::STOP);
+    let output = run(&dir, &["cp", &server.url("/x"), "x"]);
+    kill_process(Pid::from_child(&first), Signal::CONT).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(texts(&output).1.contains("is being written by another raskio cp"), "{output:?}");
+    assert!(first.wait().unwrap().success());
+    assert!(std::fs::read(dir.path("x")).unwrap() == pattern(SIZE as usize));
+}
+
+#[test]
+fn a_secret_in_a_link_is_shown_nowhere() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.script(head("/x"), [Reply::status(403)]);
+    server.script(get("/x"), [Reply::status(403)]);
+    let url = server.url("/x?X-Amz-Signature=secret123&X-Amz-Credential=abc&X-Amz-Algorithm=AWS4-HMAC-SHA256");
+    let output = run(&dir, &["--json", "-vv", "cp", &url, "x"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(!out.contains("secret123") && !err.contains("secret123"), "{out}\n{err}");
+}
