@@ -2,13 +2,13 @@
 
 mod support;
 
-use raskio::batch::{BatchOptions, Gap};
-use raskio::error::ErrorKind;
+use raskio::batch::{BatchOptions, Gap, ReadSpec};
+use raskio::error::{Error, ErrorKind};
 use raskio::object::ReadOptions;
 use raskio_testserver::{Object, Reply, Server, get};
 use std::sync::mpsc::channel;
 use support::batch::{Batch, last, range};
-use support::{TestClient, for_both_backends, ms, read};
+use support::{TestClient, child, for_both_backends, ms, read};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
@@ -258,6 +258,57 @@ fn an_item_of_more_requests_than_can_be_meant_fails_alone() {
         assert!(items[0].0.as_ref().unwrap().contains("more than 2^31"), "{items:?}");
         assert_eq!(items[1], (None, 10));
         assert_eq!(small.bytes(), &raskio_testserver::pattern(10)[..]);
+    });
+}
+
+/// So that what cannot be had is refused, on a machine of any size.
+fn limit_memory(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: one readable rlimit is passed.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// How each item of a batch ended, buffers of any size allowed: nothing is checked but that it ended.
+fn errors_of(client: &TestClient, specs: Vec<ReadSpec>, options: BatchOptions) -> Vec<Option<Error>> {
+    let (sender, outcome) = channel();
+    let done = Box::new(move |result: &raskio::op::OpResult<'_>| {
+        let items = result.items.unwrap().results();
+        sender.send(items.map(|item| item.error.map(|error| (**error).clone())).collect::<Vec<_>>()).unwrap();
+    });
+    client.read_batch(specs.into_iter().map(Ok), options, done).unwrap().submit();
+    outcome.recv_timeout(support::LONG).unwrap()
+}
+
+/// Nothing is written: neither the buffer is there nor memory for so many requests.
+#[test]
+fn the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item() {
+    const NAME: &str = "the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item";
+    if !child::is_child() {
+        let server = server_of(100);
+        server.put("/huge", Object::pattern(1 << 40));
+        child::succeeds(child::again(NAME).env("URL", server.url("")));
+        return;
+    }
+    limit_memory(4 << 30);
+    for_both_backends(|backend| {
+        let client = TestClient::new(backend);
+        let url = std::env::var("URL").unwrap();
+        let url = url.trim_end_matches('/');
+        let (data, huge) = (client.open(&format!("{url}/data")), client.open(&format!("{url}/huge")));
+        let mut small = support::Guarded::new(10);
+        // SAFETY: it is refused before anything is written.
+        let buffer = unsafe { raskio::sys::mem::HostBuffer::new(std::ptr::dangling_mut(), 1 << 40) };
+        let specs = vec![
+            ReadSpec { object: huge, offset: 0, buffer: buffer.into(), from_end: true },
+            ReadSpec { object: data, offset: 0, buffer: small.host().into(), from_end: true },
+        ];
+        let read = ReadOptions { task_size: Some(1024), ..ReadOptions::default() };
+        let errors = errors_of(&client, specs, BatchOptions { read, ..BatchOptions::default() });
+        let error = errors[0].as_ref().expect("an error");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        assert!(error.message().contains("1073741824 requests") && error.message().contains("/huge"), "{error}");
+        assert!(errors[1].is_none(), "{errors:?}");
+        assert_eq!(small.bytes(), &raskio_testserver::pattern_at(90, 10)[..]);
     });
 }
 
