@@ -408,6 +408,38 @@ fn a_deadline_is_that_of_the_whole_batch() {
     });
 }
 
+/// By a cancel or by the deadline, that come while the last item is told of.
+#[test]
+fn a_batch_whose_items_are_all_well_is_well_whatever_asked_it_to_end() {
+    for_both_backends(|backend| {
+        for deadline in [None, Some(ms(300))] {
+            let server = server_of(1000);
+            // So that the callback does not hold up who watches the deadline.
+            let client = TestClient::with(backend, |options| options.callback_threads = Some(1));
+            let data = client.open(&server.url("/data"));
+            let (told, telling) = channel();
+            let (go, going) = channel::<()>();
+            let (told, going) = (std::sync::Mutex::new(told), std::sync::Mutex::new(going));
+            let item_done = Box::new(move |item: usize, _: &raskio::op::items::ItemResult<'_>| {
+                told.lock().unwrap().send(item).unwrap();
+                going.lock().unwrap().recv_timeout(support::LONG).unwrap();
+            });
+            let read = ReadOptions { deadline, ..ReadOptions::default() };
+            let options = BatchOptions { read, item_done: Some(item_done), ..BatchOptions::default() };
+            let mut batch = Batch::start(&client, &[range(&data, 0, 100)], options);
+            telling.recv_timeout(support::LONG).unwrap();
+            if deadline.is_none() {
+                batch.op.cancel();
+            }
+            support::eventually("it is asked to end", || batch.op.is_over());
+            go.send(()).unwrap();
+            batch.wait().succeeds();
+            batch.item(0).succeeds();
+            assert_eq!(client.stats().ops_cancelled, 0);
+        }
+    });
+}
+
 #[test]
 fn a_shutdown_ends_a_batch_whole() {
     for_both_backends(|backend| {

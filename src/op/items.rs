@@ -228,9 +228,9 @@ impl Operation {
     /// Why a request ended without an error of its own, and without all of its bytes.
     fn why_over(&self) -> Arc<Error> {
         let ended_by = self.outcome.lock().ended_by.clone();
-        ended_by.unwrap_or_else(|| {
+        self.first_of_batch(ended_by.unwrap_or_else(|| {
             let words = "a request of a batch ended without all of its bytes; this is a bug in RaskIO";
-            self.first_of_batch(Arc::new(Error::new(ErrorKind::Internal, words)))
-        })
+            Arc::new(Error::new(ErrorKind::Internal, words))
+        }))
     }
 }

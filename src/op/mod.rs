@@ -66,9 +66,9 @@ pub fn call_host<R>(callback: impl FnOnce() -> R) -> Option<R> {
 
 struct Outcome {
     completion: Option<Completion>,
-    /// The first error.
+    /// The first error; of a batch, that of the first item that failed.
     error: Option<Arc<Error>>,
-    /// What ended everything that was left. The first error, but for a batch.
+    /// What ended everything that was left.
     ended_by: Option<Arc<Error>>,
     /// Dropped after the completion: a running operation keeps its client alive.
     owner: Option<Arc<dyn OpOwner>>,
@@ -222,7 +222,10 @@ impl Operation {
         }
         let error = Arc::new(error);
         outcome.ended_by = Some(error.clone());
-        outcome.error.get_or_insert(error);
+        // A batch fails by its items: this may come when each of them has its bytes.
+        if self.items.is_none() {
+            outcome.error.get_or_insert(error);
+        }
         self.over.store(true, Ordering::Release);
         outcome.owner.clone()
     }
@@ -268,7 +271,7 @@ impl Operation {
     fn complete(&self) {
         let (completion, error, cancelled, owner) = {
             let mut outcome = self.outcome.lock();
-            let cancelled = outcome.ended_by.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
+            let cancelled = outcome.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
             (outcome.completion.take(), outcome.error.take(), cancelled, outcome.owner.take())
         };
         let result = OpResult {
