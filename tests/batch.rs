@@ -408,6 +408,49 @@ fn a_deadline_is_that_of_the_whole_batch() {
     });
 }
 
+/// But not what others need.
+#[test]
+fn what_else_is_on_its_way_for_an_item_that_failed_ends_soon() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(10_000), TestClient::new(backend));
+        let gate = raskio_testserver::Gate::new();
+        let held = gate.clone();
+        server.on(get("/data"), move |request| match request.range_text() {
+            // When the others wait: for their next attempt, for an answer, for a permit.
+            Some("0-999") => Some(Reply::status(403).hold(&held)),
+            Some("1000-1999") => Some(Reply::status(503).retry_after(30)),
+            Some("2000-2999") => Some(Reply::never()),
+            Some("3000-3099") => Some(Reply::status(503).retry_after(1)),
+            _ => None,
+        });
+        let data = client.open(&server.url("/data"));
+        let read = ReadOptions { task_size: Some(1000), ..ReadOptions::default() };
+        let (told, telling) = channel();
+        let told = std::sync::Mutex::new(told);
+        let item_done = Box::new(move |item: usize, _: &raskio::op::items::ItemResult<'_>| {
+            told.lock().unwrap().send((item, std::time::Instant::now())).unwrap();
+        });
+        let items = [range(&data, 0, 3050), range(&data, 3050, 50)];
+        let options = BatchOptions { read, gap: Gap::Bytes(0), item_done: Some(item_done), ..BatchOptions::default() };
+        let mut batch = Batch::start(&client, &items, options);
+        assert!(server.wait_for(|counts| counts.gets >= 4, support::LONG));
+        // Answered by now, but for a machine that is very busy: then it ends before it waits.
+        std::thread::sleep(ms(100));
+        server.clear_scripts();
+        let before = std::time::Instant::now();
+        gate.open();
+        batch.wait().fails(ErrorKind::PermissionDenied, &["bytes 0-999"]);
+        assert!(before.elapsed() < ms(15_000), "{:?}", before.elapsed());
+        batch.item(0).fails(ErrorKind::PermissionDenied, &[]);
+        batch.item(1).succeeds();
+        let (first, _) = telling.recv_timeout(support::LONG).unwrap();
+        let (second, _) = telling.recv_timeout(support::LONG).unwrap();
+        let mut both = [first, second];
+        both.sort_unstable();
+        assert_eq!(both, [0, 1]);
+    });
+}
+
 /// By a cancel or by the deadline, that come while the last item is told of.
 #[test]
 fn a_batch_whose_items_are_all_well_is_well_whatever_asked_it_to_end() {

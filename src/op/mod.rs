@@ -34,7 +34,7 @@ pub type Completion = Box<dyn FnOnce(&OpResult<'_>) + Send>;
 
 /// Who is told about an operation's life: the client.
 pub trait OpOwner: Send + Sync {
-    /// `op` will never need its transfers' results: look for them and end them.
+    /// `op` will never need the results of some transfers ([`Operation::is_over_for`]): look for them and end them.
     fn cancel_requested(&self, op: &Operation);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
@@ -206,12 +206,28 @@ impl Operation {
         }
     }
 
-    /// Records `error` for what this part belongs to: the operation, or items of a batch. Of those that fail so, what is left
-    /// ends as it is come upon.
+    /// Records `error` for what this part belongs to: the operation, or items of a batch. Other requests for those end soon,
+    /// unless they are for others too.
     pub fn fail_part(&self, part: &Part, error: Error) {
         let Some(items) = &self.items else { return self.fail(error) };
         let error = self.first_of_batch(Arc::new(error));
-        part.items().for_each(|item| items.fail(item, error.clone()));
+        let mut left = false;
+        for item in part.items() {
+            items.fail(item, error.clone());
+            // The one that says so is not over itself.
+            left |= items.requests_left(item) > 1;
+        }
+        if left {
+            self.sweep();
+        }
+    }
+
+    /// Has the transports look for requests that nobody waits for any more.
+    fn sweep(&self) {
+        let owner = self.outcome.lock().owner.clone();
+        if let Some(owner) = owner {
+            owner.cancel_requested(self);
+        }
     }
 
     /// Keeps what ends the operation; returns whom to tell, if it was this.
