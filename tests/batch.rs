@@ -193,6 +193,30 @@ fn an_object_that_changed_fails_what_was_not_there_yet() {
     });
 }
 
+/// As a read of one range says it, and not that the range lies beyond the end.
+#[test]
+fn a_shared_request_of_an_object_that_became_shorter_says_so() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1000), TestClient::new(backend));
+        for etag in ["\"a\"", "\"b\""] {
+            let options = raskio::object::ObjectOptions { size: Some(2000), ..Default::default() };
+            let data = client.0.open(&server.url("/data"), options).unwrap();
+            server.script(get("/data"), [Reply::object().etag(etag)]);
+            let items = [range(&data, 0, 10), range(&data, 990, 20), last(&data, 700)];
+            let mut batch = Batch::start(&client, &items, BatchOptions::default());
+            batch.wait().fails(ErrorKind::ObjectChanged, &["size was 2000, now it is 1000"]);
+            (0..3).for_each(|item| drop(batch.item(item).fails(ErrorKind::ObjectChanged, &["changed"]).clone()));
+        }
+        let data = client.open(&server.url("/data"));
+        read(&data, 0, 1);
+        server.clear_scripts();
+        server.put("/data", Object::pattern(500).etag("\"c\""));
+        let mut batch = Batch::start(&client, &[range(&data, 0, 10), last(&data, 600)], BatchOptions::default());
+        batch.wait().fails(ErrorKind::ObjectChanged, &["ETag was"]);
+        (0..2).for_each(|item| drop(batch.item(item).fails(ErrorKind::ObjectChanged, &["changed"]).clone()));
+    });
+}
+
 #[test]
 fn long_ranges_are_cut_and_their_last_piece_has_company() {
     for_both_backends(|backend| {
