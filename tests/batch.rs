@@ -633,6 +633,7 @@ fn servers_without_such_ranges_are_asked_for_the_size_or_have_told_it() {
             (Reply::status(416).header("Content-Range", "bytes */5000"), false),
             (Reply::object().ignore_range(), false),
             (other.unknown_total(), true),
+            (Reply::object().answer_range(0, 99).unknown_total(), true),
             (Reply::status(416), true),
             (Reply::status(400), true),
             (Reply::status(501), true),
