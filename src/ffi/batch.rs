@@ -48,7 +48,7 @@ pub struct raskio_read_spec {
 
 /// Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
 /// callback. index is the item's place in specs. From its begin the item's buffer is the caller's again. Items that end
-/// together are told of one after the other; with callback_threads, calls for others may run at the same time.
+/// together are told of one after the other; calls for others may run at the same time, with callback_threads or without.
 pub type raskio_item_done_fn =
     Option<unsafe extern "C" fn(item_user_data: *mut c_void, index: usize, result: *const raskio_item_result)>;
 
