@@ -912,7 +912,7 @@ typedef struct raskio_read_spec {
 /**
  * Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
  * callback. index is the item's place in specs. From its begin the item's buffer is the caller's again. Items that end
- * together are told of one after the other; with callback_threads, calls for others may run at the same time.
+ * together are told of one after the other; calls for others may run at the same time, with callback_threads or without.
  */
 typedef void (*raskio_item_done_fn)(void *item_user_data, size_t index, const raskio_item_result *result);
 

@@ -20,6 +20,7 @@
 //! | [`batch`] | many ranges, of any objects, as one operation: what is wrong, what is merged, which request carries which items | plan, endpoint, op, staging's buffers |
 //! | [`op`] | one user call, and the items of a batch: counts its requests down, first error wins, completes exactly once; calls the host | nothing |
 //! | [`plan`] | bounds, how a read is cut into requests, and which of many ranges share one | nothing |
+//! | [`memory`] | memory whose size is the caller's to choose: an error if it cannot be had | nothing |
 //! | [`limit`] | the request limiter: one budget, permits handed on in order, as many as bring bytes; new connections a few at a time | nothing |
 //! | [`retry`] | whether and when to try again; clock and chance are arguments | nothing |
 //! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url`, small files |
@@ -70,6 +71,7 @@ pub mod ffi;
 pub mod limit;
 pub mod local;
 pub mod log;
+pub mod memory;
 pub mod object;
 pub mod op;
 pub mod plan;

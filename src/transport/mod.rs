@@ -10,6 +10,7 @@ pub mod waker;
 use crate::config::{Backend, Config};
 use crate::endpoint::{Amended, Target};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory;
 use crate::object::ObjectCore;
 use crate::op::Operation;
 use crate::op::items::Part;
@@ -185,6 +186,18 @@ impl Transfer {
         self.waits = Span::default();
     }
 
+    /// Room for so many requests, and memory for what they hold. `what`: what for.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY.
+    pub fn room(count: usize, what: impl Fn() -> String) -> Result<Vec<Transfer>> {
+        /// Of a request's sink, the larger of the kinds.
+        const SINK: usize = 256;
+        let room = memory::vec(count, &what)?;
+        memory::check(count, SINK, &what)?;
+        Ok(room)
+    }
+
     /// What it does.
     pub fn job(&self) -> &Job {
         self.job.as_ref().unwrap_or(&Job::Nothing)
@@ -280,11 +293,25 @@ impl Transfer {
                 Found::Read(self)
             }
             EndTo::Target(mut target, task_size) => {
+                let count = plan::checked_count(self.object.name(), range.len, task_size);
+                let room = count.and_then(|count| {
+                    let words =
+                        || format!("to queue its {count} requests of {task_size} bytes; use a larger task size");
+                    Transfer::room(count, words)
+                });
+                let mut several = match room {
+                    Ok(several) => several,
+                    Err(error) => {
+                        let to = EndTo::Target(target, task_size);
+                        self.job = Some(Job::End(Box::new(End { len: end.len, ask: end.ask, to })));
+                        return Found::No(self, error);
+                    }
+                };
                 let make = |range: ByteRange| {
                     let job = Job::Read { range, sink: target.next(range.len) };
                     Transfer::new(self.op.clone(), self.part.clone(), self.object.clone(), job)
                 };
-                let several: Vec<Transfer> = plan::split(range.start, range.len, task_size).map(make).collect();
+                several.extend(plan::split(range.start, range.len, task_size).map(make));
                 // No more than fit into the memory that holds them.
                 let more = u32::try_from(several.len() - 1).unwrap_or(u32::MAX);
                 self.op.add_requests(&self.part, more);
@@ -398,6 +425,8 @@ pub enum Found {
     Read(Transfer),
     /// Several.
     Several(Vec<Transfer>),
+    /// What cannot be had.
+    No(Transfer, Error),
 }
 
 impl Weigh for Transfer {

@@ -371,6 +371,7 @@ impl Pool {
                 };
                 match transfer.found_end(ByteRange::last(len, size)) {
                     Found::Nothing(transfer) => return self.end_queued(transfer, Ok(())),
+                    Found::No(transfer, error) => return self.end_queued(transfer, Err(error)),
                     Found::Read(found) => transfer = found,
                     Found::Several(several) => {
                         let more = several.len() as u64 - 1;

@@ -189,6 +189,7 @@ impl Attempt {
             Found::Nothing(transfer) => Verdict::Done(transfer, Ok(())),
             Found::Read(transfer) => Verdict::Again(transfer, Duration::ZERO),
             Found::Several(transfers) => Verdict::Several(transfers),
+            Found::No(transfer, error) => fail(transfer, error),
         }
     }
 
