@@ -1,9 +1,13 @@
 //! Local files: opened, measured, read and written at an offset.
 
 use super::mem::Span;
+use crate::limit::Wake;
+use crate::sync::Mutex;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +58,20 @@ pub struct Facts {
 }
 
 /// An open file.
-#[derive(Debug)]
-pub struct File(OwnedFd);
+pub struct File {
+    fd: OwnedFd,
+    /// Never another file's.
+    id: u64,
+    /// Told when it is closed.
+    closed: Mutex<Vec<Arc<dyn Wake>>>,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // They look for files that nobody has any more, and by then nobody has this one.
+        std::mem::take(&mut *self.closed.lock()).iter().for_each(|who| who.wake());
+    }
+}
 
 fn last() -> io::Error {
     io::Error::last_os_error()
@@ -90,7 +106,9 @@ impl File {
         // SAFETY: the path ends with NUL.
         let fd = again(|| unsafe { libc::open(path.as_ptr(), flags, 0o666) } as isize)?;
         // SAFETY: the descriptor is new and nobody else's.
-        Ok(File(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Ok(File { fd, id: NEXT.fetch_add(1, Ordering::Relaxed), closed: Mutex::default() })
     }
 
     /// What it is, and how large.
@@ -174,7 +192,17 @@ impl File {
 
     /// The descriptor.
     pub(in crate::sys) fn raw(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.fd.as_raw_fd()
+    }
+
+    /// Its number, never used again for another one.
+    pub(in crate::sys) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Has somebody woken when it is closed.
+    pub(in crate::sys) fn tell_when_closed(&self, who: Arc<dyn Wake>) {
+        self.closed.lock().push(who);
     }
 }
 
@@ -219,6 +247,6 @@ mod tests {
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
         assert_eq!(kind(&path), Type::Other);
         std::fs::remove_file(path.to_str().unwrap()).unwrap();
-        assert_eq!(File::open(&path, How::default()).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(File::open(&path, How::default()).err().unwrap().raw_os_error(), Some(libc::ENOENT));
     }
 }

@@ -67,7 +67,7 @@ impl Drop for Directory {
 
 /// Whether the kernel lets this process have io_uring.
 pub fn has_uring() -> bool {
-    probe(Options { depth: 8, sqpoll_idle_ms: 0, buffers: 0 }).is_ok()
+    probe(Options { depth: 8, sqpoll_idle_ms: 0, buffers: 0, files: 0 }).is_ok()
 }
 
 /// The ways of moving bytes of files that there are here.

@@ -4,13 +4,16 @@
 //! result, so that the memory stays for as long as the kernel may touch it.
 
 mod buffers;
+mod files;
 mod setup;
 
 use super::event::EventFd;
 use super::file::File;
 use super::mem::Span;
 use crate::error::Result;
+use crate::limit::Wake;
 use buffers::Buffers;
+use files::Files;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -32,6 +35,8 @@ pub struct Options {
     pub sqpoll_idle_ms: u32,
     /// Places for pinned buffers in the kernel's table.
     pub buffers: u16,
+    /// Places for files.
+    pub files: u32,
 }
 
 /// What is asked of the kernel.
@@ -71,22 +76,25 @@ pub struct Ring<T> {
     free: Vec<usize>,
     done: Vec<(u64, i32)>,
     buffers: Buffers,
+    files: Files,
     armed: bool,
     sqpoll: bool,
 }
 
 impl<T> Ring<T> {
-    /// A ring for the calling thread alone.
+    /// A ring for the calling thread alone. `wake` wakes that thread when it is to call [`Ring::forget_closed`]; without it no
+    /// files are registered.
     ///
     /// # Errors
     /// UNSUPPORTED, PERMISSION_DENIED: the kernel has none, or forbids it; the message says why. OUT_OF_MEMORY.
-    pub fn new(options: Options) -> Result<Ring<T>> {
+    pub fn new(options: Options, wake: Option<Arc<dyn Wake>>) -> Result<Ring<T>> {
         let ring = setup::build(options)?;
         let depth = options.depth as usize;
         let mut flights = Vec::new();
         flights.resize_with(depth, || None);
         Ok(Ring {
             buffers: Buffers::new(&ring, options.buffers),
+            files: Files::new(&ring, options.files, wake),
             ring: Some(ring),
             depth,
             flights,
@@ -124,10 +132,19 @@ impl<T> Ring<T> {
         lend: impl FnOnce(&mut T) -> Option<Span<'_>>,
     ) -> std::result::Result<(), T> {
         let (Some(ring), Some(&number)) = (&mut self.ring, self.free.last()) else { return Err(owner) };
-        let fd = types::Fd(file.raw());
+        let fixed = self.files.place(ring, &file);
+        // The builders are generic over the two ways of naming a file.
+        macro_rules! on_file {
+            ($build:expr) => {
+                match fixed {
+                    Some(place) => $build(place),
+                    None => $build(types::Fd(file.raw())),
+                }
+            };
+        }
         let mut place = None;
         let entry = match io {
-            Io::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            Io::Sync => on_file!(|fd| opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()),
             Io::Read { at, .. } | Io::Write { at } => {
                 let Some(span) = lend(&mut owner) else { return Err(owner) };
                 let span = span.cut(MOST_BYTES);
@@ -135,11 +152,11 @@ impl<T> Ring<T> {
                 place = span.fixed().and_then(|fixed| self.buffers.place(ring, fixed));
                 match (io, place) {
                     (Io::Write { .. }, Some(place)) => {
-                        opcode::WriteFixed::new(fd, start, len, place).offset(at).build()
+                        on_file!(|fd| opcode::WriteFixed::new(fd, start, len, place).offset(at).build())
                     }
-                    (Io::Write { .. }, None) => opcode::Write::new(fd, start, len).offset(at).build(),
-                    (_, Some(place)) => opcode::ReadFixed::new(fd, start, len, place).offset(at).build(),
-                    (_, None) => opcode::Read::new(fd, start, len).offset(at).build(),
+                    (Io::Write { .. }, None) => on_file!(|fd| opcode::Write::new(fd, start, len).offset(at).build()),
+                    (_, Some(place)) => on_file!(|fd| opcode::ReadFixed::new(fd, start, len, place).offset(at).build()),
+                    (_, None) => on_file!(|fd| opcode::Read::new(fd, start, len).offset(at).build()),
                 }
             }
         };
@@ -246,6 +263,15 @@ impl<T> Ring<T> {
     }
 }
 
+impl<T> Ring<T> {
+    /// Takes the files out of the kernel's table that are closed but for that.
+    pub fn forget_closed(&mut self) {
+        if let Some(ring) = &self.ring {
+            self.files.forget_closed(ring);
+        }
+    }
+}
+
 impl<T> Drop for Ring<T> {
     /// Waits for what is in flight: the kernel writes the memory until then, and nothing can take a file's read back.
     fn drop(&mut self) {
@@ -273,7 +299,14 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    const OPTIONS: Options = Options { depth: 4, sqpoll_idle_ms: 0, buffers: 2 };
+    const OPTIONS: Options = Options { depth: 4, sqpoll_idle_ms: 0, buffers: 2, files: 2 };
+
+    struct Counted(std::sync::atomic::AtomicUsize);
+    impl Wake for Counted {
+        fn wake(&self) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
 
     fn file(len: usize) -> Arc<File> {
         let path = std::env::temp_dir().join(format!("raskio-uring-{}-{len}", std::process::id()));
@@ -288,7 +321,7 @@ mod tests {
     /// `None`: the kernel of this machine allows no io_uring, which `tests/files_fallback.rs` is about.
     fn ring(options: Options) -> Option<Ring<(u64, Pages)>> {
         probe(options).ok()?;
-        Some(Ring::new(options).unwrap())
+        Some(Ring::new(options, Some(Arc::new(Counted(0.into())))).unwrap())
     }
 
     #[test]
@@ -342,6 +375,31 @@ mod tests {
         assert!(started.is_ok());
         ring.submit(Some(&signal));
         assert_eq!(ring.next_done().unwrap().1.unwrap(), 100);
+    }
+
+    #[test]
+    fn a_closed_file_is_closed_and_its_place_is_anothers() {
+        let woken = Arc::new(Counted(0.into()));
+        if probe(OPTIONS).is_err() {
+            return;
+        }
+        let mut ring = Ring::new(OPTIONS, Some(woken.clone())).unwrap();
+        let signal = EventFd::new().unwrap();
+        // Whether the process, or the kernel for it, has the file open: it is deleted, so its space is what is held.
+        for len in [100, 200, 300, 400] {
+            let file = file(len);
+            let owner = (0, Pages::new(1).unwrap());
+            let started = ring.start(owner, Io::Read { at: 0, aside: false }, file.clone(), |it| Some(it.1.span()));
+            assert!(started.is_ok());
+            ring.submit(Some(&signal));
+            assert_eq!(ring.next_done().unwrap().1.unwrap(), len, "the bytes are this file's");
+            let before = woken.0.load(std::sync::atomic::Ordering::SeqCst);
+            drop(file);
+            let told = woken.0.load(std::sync::atomic::Ordering::SeqCst) - before;
+            assert_eq!(told, usize::from(ring.files.is_registered()), "whoever keeps it open is told");
+            ring.forget_closed();
+            assert_eq!(ring.files.len(), 0);
+        }
     }
 
     #[test]
