@@ -8,6 +8,7 @@ help:
 	@echo 'make test            every check, with the time of each stage'
 	@echo 'make test-STAGE      one stage: $(STAGES)'
 	@echo 'make build           build and install into build/prefix'
+	@echo 'make tool            the command-line tool and the plugin of Nsight Systems, into build/prefix'
 	@echo 'make bench           RaskIO beside its peers, at most 15 minutes (BENCH=--quick: 3, BENCH="--scale 0.05 --rounds 1": a look)'
 	@echo 'make gpu             device reads on a real GPU: tests, compute-sanitizer, figures (PARTS="tests bench": some of it)'
 	@echo 'make gpu-bundle      what that needs, into build/gpu, for a machine without cargo and nginx'
@@ -37,6 +38,11 @@ soak: export SEED ?= $(shell date +%s)
 soak:
 	@bash scripts/stages/soak.sh
 
+tool:
+	@bash scripts/setup.sh demo
+	@sh scripts/cargo.sh build --release --locked -p raskio-cli -p raskio-nic
+	@bash scripts/install_tool.sh build/prefix
+
 wheel:
 	@bash scripts/setup.sh wheel
 	@bash scripts/stages/install.sh
@@ -61,5 +67,5 @@ check-msrv:
 clean:
 	rm -rf build target
 
-.PHONY: help demo test build wheel test-kvikio-all soak bench gpu gpu-bundle check-msrv clean $(addprefix test-,$(STAGES))
+.PHONY: help demo test build tool wheel test-kvikio-all soak bench gpu gpu-bundle check-msrv clean $(addprefix test-,$(STAGES))
 .NOTPARALLEL:

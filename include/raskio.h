@@ -264,11 +264,20 @@ typedef int32_t (*raskio_bearer_fn)(void *user_data, raskio_bearer *out);
 
 /* ---- Events ------------------------------------------------------------------------------------------------------- *
  *
- * What happens to requests on their way, for a program that counts it or says it in its own words: set on_event in the
- * options of a client. The result of an operation does not depend on it. */
+ * What happens to operations and to their requests on the way, for a program that counts it or says it in its own words: set
+ * on_event in the options of a client. The result of an operation does not depend on it.
+ *
+ * Of each operation STARTED is told when its first request is sent (at its end, if it sends none), and FINISHED before its
+ * callback begins. So an operation that waits long for its turn is seen by queued_ns. */
 
-#define RASKIO_EVENT_RETRY     1u /**< An attempt of a request failed, and there will be another one. */
-#define RASKIO_EVENT_CONNECTED 2u /**< A request opened connections. */
+#define RASKIO_EVENT_RETRY       1u /**< An attempt of a request failed, and there will be another one. */
+#define RASKIO_EVENT_CONNECTED   2u /**< A request opened connections. */
+#define RASKIO_EVENT_OP_STARTED  3u /**< The first request of an operation is sent. */
+#define RASKIO_EVENT_OP_FINISHED 4u /**< An operation is over; its callback comes next. */
+
+#define RASKIO_OP_STAT  1u /**< An operation that asks for the size. */
+#define RASKIO_OP_READ  2u /**< An operation that reads one range. */
+#define RASKIO_OP_BATCH 3u /**< A batch. */
 
 /** One event. Valid during the callback only; what does not belong to its kind is 0. */
 typedef struct raskio_event {
@@ -276,9 +285,9 @@ typedef struct raskio_event {
   size_t struct_size;
   /** RASKIO_EVENT_*. More may be added: ignore what you do not know. */
   uint32_t kind;
-  /** RETRY: why the attempt failed. */
+  /** RETRY: why the attempt failed. OP_FINISHED: how the operation ended. */
   raskio_status status;
-  /** RETRY: the HTTP status behind that, 0 if none is. */
+  /** RETRY, OP_FINISHED: the HTTP status behind that, 0 if none is. */
   uint32_t http_status;
   /** RETRY: how many attempts of this request have failed by now. */
   uint32_t attempt;
@@ -294,6 +303,26 @@ typedef struct raskio_event {
   uint64_t connect_ns;
   /** CONNECTED: nanoseconds for the TLS handshake. */
   uint64_t tls_ns;
+  /** OP_*: tells the operation apart from all others of the process. */
+  uint64_t op_number;
+  /** OP_*: the object without secrets, UTF-8, NUL-ended; empty for a batch. NULL for events of other kinds. */
+  const char *object;
+  /**
+   * OP_*: offset of the first byte; 0 for a batch, and before the end for the last bytes of an object of unknown size.
+   */
+  uint64_t offset;
+  /** OP_*: bytes asked for; of a batch, of all its items. */
+  uint64_t size;
+  /** OP_FINISHED: bytes now in the caller's buffers. */
+  uint64_t bytes;
+  /** OP_*: nanoseconds from the call to the first request. */
+  uint64_t queued_ns;
+  /** OP_FINISHED: nanoseconds from the call to the end. */
+  uint64_t took_ns;
+  /** OP_*: RASKIO_OP_*. More may be added. */
+  uint32_t op_kind;
+  /** OP_FINISHED: requests sent, retries included. */
+  uint32_t attempts;
 } raskio_event;
 
 /**
@@ -414,7 +443,7 @@ typedef struct raskio_client_options {
   uint32_t hedging;
   /** Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL. */
   raskio_bearer_fn bearer;
-  /** Told of retries and of new connections; called with user_data. May be NULL. */
+  /** Told of operations, retries and new connections; called with user_data. May be NULL. */
   raskio_event_fn on_event;
 } raskio_client_options;
 

@@ -2,7 +2,7 @@
 # Runs the stages named on the command line, or all of them, and says how long each took. The last line counts.
 # What a stage prints goes to build/logs/STAGE.log; the end of it is shown if the stage fails (V=1 shows everything).
 . "$(dirname "$0")/common.sh"
-all=(rules install library style rust header loom c headers consumers readme python nginx endpoints kvikio valgrind soak asan tsan fuzz system msrv licences secrets)
+all=(rules install library style rust header loom c headers consumers readme python nginx endpoints tool kvikio valgrind soak asan tsan fuzz system msrv licences secrets)
 stages=("$@")
 [ $# -gt 0 ] || stages=("${all[@]}")
 for stage in "${stages[@]}"; do

@@ -4,7 +4,7 @@ use crate::callbacks::Callbacks;
 use crate::config::Config;
 use crate::endpoint::{self, site};
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::{About, Listener, OpKind};
+use crate::events::{About, Listener, OpKind, Watch};
 use crate::exit;
 use crate::object::{Object, ObjectOptions};
 use crate::op::items::{Items, Part};
@@ -210,7 +210,18 @@ impl Client {
             gate.running += 1;
         }
         stats::add(&self.stats.ops_started, 1);
-        Ok(make(own, in_range(&about, done)))
+        let done = in_range(&about, done);
+        let Some(watch) = Watch::new(&self.stats, &about) else { return Ok(make(own, done)) };
+        let at_end = watch.clone();
+        let op = make(
+            own,
+            Box::new(move |result| {
+                at_end.finished(result);
+                done(result);
+            }),
+        );
+        op.when_begun(Box::new(move || watch.started()));
+        Ok(op)
     }
 
     /// The caller's buffer, to be cut into what requests write into.

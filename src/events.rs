@@ -1,13 +1,16 @@
-//! What happens on the way of a request, told to a host that wants to know: for its own counters and its own words.
+//! What happens to operations and on the way of their requests, told to a host that wants to know: for its own counters and its own words.
 
 use crate::error::ErrorKind;
-use crate::op::call_host;
+use crate::op::{OpResult, call_host};
+use crate::stats::Stats;
+use std::ffi::CString;
 use std::fmt;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Something that happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An attempt failed, and there will be another one.
     Retry {
@@ -29,6 +32,92 @@ pub enum Event {
         /// What that took.
         timings: Timings,
     },
+    /// The first request of an operation is sent.
+    OpStarted {
+        /// Which one.
+        op: Arc<Op>,
+        /// Since the call.
+        queued: Duration,
+    },
+    /// An operation is over: its callback comes next.
+    OpFinished {
+        /// Which one.
+        op: Arc<Op>,
+        /// Why it failed, and the HTTP status behind that.
+        failure: Option<(ErrorKind, u16)>,
+        /// Of the first byte; known now also of a read from the end.
+        offset: u64,
+        /// Bytes in the caller's buffers.
+        bytes: u64,
+        /// Requests sent, retries included.
+        attempts: u32,
+        /// From the call to the first request.
+        queued: Duration,
+        /// From the call to here.
+        took: Duration,
+    },
+}
+
+/// An operation, for those who watch.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Tells it apart from all others of the process.
+    pub number: u64,
+    /// What it does.
+    pub kind: OpKind,
+    /// The object as messages show it; of a batch, nothing.
+    pub object: CString,
+    /// As [`About::offset`].
+    pub offset: u64,
+    /// As [`About::size`].
+    pub size: u64,
+}
+
+impl Op {
+    fn new(about: &About<'_>) -> Op {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let object = CString::new(about.object).unwrap_or_default();
+        let About { kind, offset, size, .. } = *about;
+        Op { number: NEXT.fetch_add(1, Relaxed), kind, object, offset, size }
+    }
+}
+
+/// Tells of one operation.
+pub struct Watch {
+    op: Arc<Op>,
+    stats: Arc<Stats>,
+    called: Instant,
+    queued: OnceLock<Duration>,
+}
+
+impl Watch {
+    /// `None`: nobody wants to hear.
+    pub fn new(stats: &Arc<Stats>, about: &About<'_>) -> Option<Arc<Watch>> {
+        stats.observer.is_heard().then(|| {
+            let (op, stats) = (Arc::new(Op::new(about)), stats.clone());
+            Arc::new(Watch { op, stats, called: Instant::now(), queued: OnceLock::new() })
+        })
+    }
+
+    /// Its first request is sent, or it ends without any. Called once.
+    pub fn started(&self) {
+        let queued = *self.queued.get_or_init(|| self.called.elapsed());
+        self.stats.observer.tell(&Event::OpStarted { op: self.op.clone(), queued });
+    }
+
+    /// It is over.
+    pub fn finished(&self, result: &OpResult<'_>) {
+        let took = self.called.elapsed();
+        self.stats.observer.tell(&Event::OpFinished {
+            op: self.op.clone(),
+            failure: result.error.map(|error| (error.kind(), error.http_status())),
+            offset: result.offset,
+            bytes: result.bytes,
+            attempts: result.attempts,
+            queued: self.queued.get().copied().unwrap_or(took),
+            took,
+        });
+    }
 }
 
 /// What an operation does.

@@ -44,7 +44,7 @@ int main(void) {
   AT(raskio_client_options, bearer, 152);
   AT(raskio_client_options, on_event, 160);
 
-  SIZE(raskio_event, 64);
+  SIZE(raskio_event, 128);
   AT(raskio_event, struct_size, 0);
   AT(raskio_event, kind, 8);
   AT(raskio_event, status, 12);
@@ -56,6 +56,15 @@ int main(void) {
   AT(raskio_event, name_lookup_ns, 40);
   AT(raskio_event, connect_ns, 48);
   AT(raskio_event, tls_ns, 56);
+  AT(raskio_event, op_number, 64);
+  AT(raskio_event, object, 72);
+  AT(raskio_event, offset, 80);
+  AT(raskio_event, size, 88);
+  AT(raskio_event, bytes, 96);
+  AT(raskio_event, queued_ns, 104);
+  AT(raskio_event, took_ns, 112);
+  AT(raskio_event, op_kind, 120);
+  AT(raskio_event, attempts, 124);
 
   SIZE(raskio_bearer, 32);
   AT(raskio_bearer, struct_size, 0);

@@ -1,11 +1,11 @@
-/* on_event is told of each retry, with what failed and how long the wait is, and of each new connection, on a thread of
- * RaskIO's, where blocking calls are refused. Nobody asks for it: nobody is told. */
+/* on_event is told of the operation, of each retry, with what failed and how long the wait is, and of each new connection,
+ * on a thread of RaskIO's, where blocking calls are refused. Nobody asks for it: nobody is told. */
 #include "support.h"
 
 struct heard {
   pthread_mutex_t lock;
   pthread_t caller;
-  int retries, wrong_retries, on_our_thread, unknown, blocked;
+  int retries, wrong_retries, started, finished, on_our_thread, unknown, blocked;
   uint64_t connections;
   uint32_t waited_ms;
   raskio_client *client;
@@ -29,6 +29,17 @@ static void on_event(void *user_data, const raskio_event *event) {
     case RASKIO_EVENT_CONNECTED:
       heard->connections += event->connections;
       if (event->attempt != 0 || event->tls_ns != 0) heard->unknown++;
+      break;
+    case RASKIO_EVENT_OP_STARTED:
+      heard->started++;
+      if (event->op_kind != RASKIO_OP_READ || event->size != SMALL || event->op_number == 0 || !event->object) heard->unknown++;
+      break;
+    case RASKIO_EVENT_OP_FINISHED:
+      heard->finished++;
+      if (event->bytes != SMALL || event->attempts != 3 || event->status != RASKIO_OK || event->took_ns < event->queued_ns ||
+          strstr(event->object, "/small") == NULL) {
+        heard->unknown++;
+      }
       break;
     default: heard->unknown++;
   }
@@ -66,6 +77,8 @@ int main(void) {
     CHECK_EQ(heard.blocked, 2);
     CHECK_EQ(heard.on_our_thread, 0);
     CHECK_EQ(heard.unknown, 0);
+    CHECK_EQ(heard.started, 1);
+    CHECK_EQ(heard.finished, 1);
     CHECK_EQ(heard.connections, stats.connections_opened);
     CHECK_EQ(heard.connections > 0, 1);
     CHECK_EQ(heard.waited_ms >= 1500, 1);

@@ -34,9 +34,9 @@ code | grep -E '\.(unwrap|expect)\(|\b(panic|todo|unimplemented|dbg)!' |
 code | grep -E '\b(println|print)!' | rule "nothing is printed on stdout: it is the host program's" || true
 code | grep -E '\buse crate::(transport|staging)::[a-z_]+::|crate::(transport|staging)::(reactor|thread_pool|uring|pread|host|cuda)\b' |
   grep -vE '^src/(client|transport|staging)' | rule 'concrete transports and stagings are named in client.rs only' || true
-grep -rnE '\b(TODO|FIXME|XXX)\b' src include examples kvikio tests_c simcuda testserver tests fuzz/fuzz_targets scripts cmake Makefile --include='*' 2>/dev/null |
+grep -rnE '\b(TODO|FIXME|XXX)\b' src cli nic nvtx/src nvtx/recorder include examples kvikio tests_c simcuda testserver tests fuzz/fuzz_targets scripts cmake Makefile --include='*' 2>/dev/null |
   grep -v 'scripts/stages/rules.sh' | rule 'no notes to oneself: do it, or file it' || true
-find src simcuda testserver tests fuzz/fuzz_targets tests_c examples include kvikio -name '*.rs' -o -name '*.c' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.py' 2>/dev/null | xargs -r wc -l |
+find src cli nic nvtx/src nvtx/recorder simcuda testserver tests fuzz/fuzz_targets tests_c examples include kvikio -name '*.rs' -o -name '*.c' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.py' 2>/dev/null | xargs -r wc -l |
   awk '$2 != "total" && $1 > 700 { print $2 ": " $1 " lines" }' | rule 'a file is at most 700 lines long' || true
 grep -rnE '#include [<"](kvikio/|cuda|BS_|rapids)' kvikio |
   rule 'the drop-in is built without any header of KvikIO or CUDA' || true

@@ -125,7 +125,7 @@ pub struct raskio_client_options {
     pub hedging: u32,
     /// Bearer tokens from the host, for objects that ask for them; called with user_data. May be NULL.
     pub bearer: raskio_bearer_fn,
-    /// Told of retries and of new connections; called with user_data. May be NULL.
+    /// Told of operations, retries and new connections; called with user_data. May be NULL.
     pub on_event: raskio_event_fn,
 }
 

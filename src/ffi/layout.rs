@@ -70,7 +70,7 @@ layout! {
         bearer @ 152,
         on_event @ 160,
     }
-    raskio_event: 64 {
+    raskio_event: 128 {
         struct_size @ 0,
         kind @ 8,
         status @ 12,
@@ -82,6 +82,15 @@ layout! {
         name_lookup_ns @ 40,
         connect_ns @ 48,
         tls_ns @ 56,
+        op_number @ 64,
+        object @ 72,
+        offset @ 80,
+        size @ 88,
+        bytes @ 96,
+        queued_ns @ 104,
+        took_ns @ 112,
+        op_kind @ 120,
+        attempts @ 124,
     }
     raskio_stats: 440 {
         struct_size @ 0,

@@ -73,6 +73,8 @@ struct Outcome {
     /// Dropped after the completion: a running operation keeps its client alive.
     owner: Option<Arc<dyn OpOwner>>,
     returned: bool,
+    /// Called when the first request is sent, or at the end if none is.
+    begun: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// One user call.
@@ -84,6 +86,8 @@ pub struct Operation {
     /// Set by the first error or by a cancel: the requests that are left need not run.
     over: AtomicBool,
     offset: AtomicU64,
+    /// Somebody wants to hear of the first request.
+    is_watched: AtomicBool,
     started: Instant,
     deadline: Option<Instant>,
     outcome: Mutex<Outcome>,
@@ -128,6 +132,7 @@ impl Operation {
             attempts: AtomicU32::new(0),
             over: AtomicBool::new(false),
             offset: AtomicU64::new(offset),
+            is_watched: AtomicBool::new(false),
             started: Instant::now(),
             deadline,
             outcome: Mutex::new(Outcome {
@@ -136,6 +141,7 @@ impl Operation {
                 ended_by: None,
                 owner: Some(owner),
                 returned: false,
+                begun: None,
             }),
             returned: Condvar::new(),
             items,
@@ -167,8 +173,24 @@ impl Operation {
         self.items.as_ref()
     }
 
+    /// Before it is submitted: has this called when its first request is sent, or at the end if none is, with no lock held.
+    pub fn when_begun(&self, tell: Box<dyn FnOnce() + Send>) {
+        self.outcome.lock().begun = Some(tell);
+        self.is_watched.store(true, Ordering::Release);
+    }
+
+    fn has_begun(&self) {
+        if self.is_watched.load(Ordering::Relaxed) && self.is_watched.swap(false, Ordering::AcqRel) {
+            let tell = self.outcome.lock().begun.take();
+            if let Some(tell) = tell {
+                tell();
+            }
+        }
+    }
+
     /// Counts one request sent.
     pub fn add_attempt(&self, part: &Part) {
+        self.has_begun();
         self.attempts.fetch_add(1, Ordering::Relaxed);
         if let Some(items) = &self.items {
             items.add_attempt(part);
@@ -285,6 +307,7 @@ impl Operation {
 
     /// The one place where a user's completion is called.
     fn complete(&self) {
+        self.has_begun();
         let (completion, error, cancelled, owner) = {
             let mut outcome = self.outcome.lock();
             let cancelled = outcome.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
