@@ -207,11 +207,12 @@ def main():
             results |= device_cases(options, native, dropin, folder)
         store, small = plans.one(options.store * MIB), plans.many(options.small, 4096, 3 * 4096)
         with contextlib.ExitStack() as stack:
-            if {"store", "small"} & set(cases):
+            if {"store", "small", "plain"} & set(cases):
                 server = stack.enter_context(nginx("nginx_bench.conf", plans.files([store, small]), options.nginx))
             for case, plan, port, request, programs in (
                 ("store", store, 8091, 4 * MIB, [native, dropin, fixed]),
-                ("small", small, 8090, 4096, [native, nothing, dropin]),
+                ("small", small, 8090, 4096, [native, nothing, dropin, fixed]),
+                ("plain", store, 8090, 4 * MIB, [native, dropin, fixed]),
             ):
                 if case not in cases:
                     continue

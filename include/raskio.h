@@ -354,9 +354,10 @@ typedef void (*raskio_event_fn)(void *user_data, const raskio_event *event);
 /** A request of MULTI_POLL that takes longer than all but 1 in 40 of its size from the same server is sent once more, on another connection, and the first answer counts: for servers that are slow now and then. At most 2.5 % more requests; a second one needs a buffer of a request's size, in host memory. */
 #define RASKIO_HEDGING_ON   2u
 
-#define RASKIO_LOCAL_AUTO  0u /**< io_uring where the kernel allows it, else pread. */
-#define RASKIO_LOCAL_URING 1u /**< io_uring. */
-#define RASKIO_LOCAL_PREAD 2u /**< pread on threads. */
+/** RASKIO_LOCAL_BACKEND (AUTO, URING or PREAD), and without it io_uring where the kernel allows it, else pread: then a warning in the log says why. */
+#define RASKIO_LOCAL_AUTO  0u
+#define RASKIO_LOCAL_URING 1u /**< io_uring: without it no local file can be opened. */
+#define RASKIO_LOCAL_PREAD 2u /**< pread and pwrite on up to num_threads threads. */
 
 #define RASKIO_UNLIMITED UINT32_MAX /**< No limit: for max_concurrent_requests and for every time in milliseconds. */
 
@@ -411,11 +412,19 @@ typedef struct raskio_client_options {
   void *(*pinned_alloc)(void *user_data, size_t size);
   /** Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone. */
   void (*pinned_free)(void *user_data, void *memory, size_t size);
-  /** RASKIO_LOCAL_*. Only RASKIO_LOCAL_AUTO in this version. */
+  /**
+   * RASKIO_LOCAL_*: how local files are read and written. Nothing is started for them before the first one is opened.
+   */
   uint32_t local_backend;
-  /** Entries of an io_uring, for local files. */
+  /**
+   * Reads and writes of local files in flight for each block device, which has an io_uring of its own: 1 to 32768, and no
+   * more than max_concurrent_requests. Default 128.
+   */
   uint32_t uring_queue_depth;
-  /** Idle milliseconds of the kernel's polling thread, for local files. Default 0: no such thread. */
+  /**
+   * Milliseconds after which an idle thread of the kernel's sleeps, which takes what is submitted to an io_uring without a system
+   * call. It costs a whole core while it is awake. Default 0: no such thread.
+   */
   uint32_t uring_sqpoll_idle_ms;
   /** RASKIO_CONCURRENCY_*, for MULTI_POLL. RASKIO_CONCURRENCY; default ADAPTIVE. */
   uint32_t concurrency;
@@ -510,6 +519,9 @@ RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
 #define RASKIO_READ_FROM_END  1u /**< Flag: the last `size` bytes of the object; offset must be 0. See "Reads". */
 #define RASKIO_READ_ON_STREAM 2u /**< Flag: copies are ordered on `stream` (NULL: the legacy stream). */
 
+/** Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync). */
+#define RASKIO_WRITE_DURABLE 4u
+
 /** How one operation runs. NULL: all defaults. Copied before the call returns. */
 typedef struct raskio_read_options {
   /** sizeof(raskio_read_options). */
@@ -519,7 +531,7 @@ typedef struct raskio_read_options {
    * by hand. With RASKIO_MEMORY_CUDA the driver is loaded if it is not.
    */
   uint32_t memory;
-  /** RASKIO_READ_*, combined with |. */
+  /** RASKIO_READ_*, for raskio_write RASKIO_WRITE_*, combined with |. */
   uint32_t flags;
   /** Bytes of one request. 0: the client's task_size. */
   uint64_t task_size;
@@ -628,10 +640,12 @@ RASKIO_EXPORT void raskio_op_release(raskio_op *op) RASKIO_NOEXCEPT;
 /** A URL with a signature in its query, of S3 or any compatible service; its size is asked for by GET. */
 #define RASKIO_ENDPOINT_S3_PRESIGNED 4u
 #define RASKIO_ENDPOINT_WEBHDFS      5u /**< WebHDFS or HttpFS. */
-#define RASKIO_ENDPOINT_FILE         6u /**< A local file. Not in this version. */
+/** A local file, or a block device: file:///path with percent-encoding, or a path as it is. Inferred from file: and from a path that begins with /, ./ or ../; whoever opens names from elsewhere and means no files leaves it out of allowed_endpoints. */
+#define RASKIO_ENDPOINT_FILE         6u
 
-#define RASKIO_OBJECT_SIZE_KNOWN       1u  /**< Flag: `size` is the object's size, 0 included. */
-#define RASKIO_OBJECT_WRITABLE         2u  /**< Flag: a local file that raskio_write may change. Not in this version. */
+#define RASKIO_OBJECT_SIZE_KNOWN       1u   /**< Flag: `size` is the object's size, 0 included. */
+/** Flag: a local file that raskio_write may change, and makes if it is missing. */
+#define RASKIO_OBJECT_WRITABLE         2u
 /** Flag: the server's certificate is not verified. Everyone between can read and change everything; logged as a warning. */
 #define RASKIO_OBJECT_TLS_UNVERIFIED   4u
 /** Flag: for s3://bucket/key, the bucket becomes part of the host name. The default at AWS, where its name allows it. */
@@ -640,6 +654,9 @@ RASKIO_EXPORT void raskio_op_release(raskio_op *op) RASKIO_NOEXCEPT;
 #define RASKIO_OBJECT_S3_PATH_STYLE    16u
 /** Flag: HTTP: the bearer token comes from the callback in the client's options. */
 #define RASKIO_OBJECT_BEARER_FROM_HOST 32u
+/** Flag: a local file is read and written past the system's cache where the file system can do that (O_DIRECT), whatever KVIKIO_AUTO_DIRECT_IO_READ and _WRITE say. What is not aligned goes through the cache, or is read with what surrounds it if KVIKIO_AUTO_DIRECT_IO_READ_OVERREAD is on. The statistics tell how many bytes went which way. */
+#define RASKIO_OBJECT_DIRECT           64u
+#define RASKIO_OBJECT_BUFFERED         128u /**< Flag: never past the system's cache. */
 
 #define RASKIO_SIZE_UNKNOWN UINT64_MAX /**< The size is not known yet. */
 
@@ -814,11 +831,12 @@ RASKIO_EXPORT raskio_status raskio_object_info_get(
 RASKIO_EXPORT uint64_t raskio_object_size(const raskio_object *object) RASKIO_NOEXCEPT;
 
 /**
- * Drops a local file's pages from the system's cache. Not in this version.
+ * Writes a local file's dirty pages and drops its pages from the system's cache, so that the next read comes from the device:
+ * for tests and measurements. May wait for the device. Any thread, callbacks included.
  *
  * error_out: may be NULL; as for raskio_object_open.
  *
- * UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+ * UNSUPPORTED: a remote object. INVALID_ARGUMENT: NULL. NOT_FOUND and what else the system says. FORKED.
  */
 RASKIO_EXPORT raskio_status raskio_object_drop_cache(raskio_object *object, raskio_error **error_out) RASKIO_NOEXCEPT;
 
@@ -832,7 +850,10 @@ RASKIO_EXPORT raskio_status raskio_object_drop_cache(raskio_object *object, rask
  * start of the buffer; the result says how many they are and where they lie. That is how a file's footer costs one round
  * trip: an object's size that is not known is learned from the same reply. It is asked for first where the storage has no
  * such request (WebHDFS) or the server does not answer it as one, and for more than task_size bytes, which then come by
- * several requests. */
+ * several requests.
+ *
+ * Local files are read by the same calls, and written by raskio_write: by io_uring where the kernel allows it, else by pread on
+ * threads (local_backend of the client). What the kernel has begun cannot be taken back, so a cancel waits for it. */
 
 /**
  * Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
@@ -872,12 +893,19 @@ RASKIO_EXPORT raskio_status raskio_read_sync(
     uint64_t *bytes_out, raskio_error **error_out) RASKIO_NOEXCEPT;
 
 /**
- * Writes size bytes from data to offset of a local file. Not in this version.
+ * Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
+ * is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
  *
- * data: size bytes that nobody changes from the call until the callback begins, also after a cancel.
+ * data: size bytes of host memory that nobody changes from the call until the callback begins, also after a cancel. NULL is
+ *   allowed when size is 0.
+ * options: may be NULL; flags may have RASKIO_WRITE_DURABLE, stream has no meaning.
  * The rest as for raskio_read.
  *
- * UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+ * A write that fails (no room, a device that reports an error, a limit) ends with the cause, and bytes of the result are those
+ * that were written: the first ones, if the write took one request (task_size), else those of each request together.
+ *
+ * At the call: as for raskio_read; UNSUPPORTED: a remote object, a file that was not opened for writing, device memory. In the
+ * callback: every status that errno leads to, CANCELLED, SHUT_DOWN, TIMED_OUT.
  */
 RASKIO_EXPORT raskio_status raskio_write(
     raskio_object *object, uint64_t offset, const void *data, uint64_t size, const raskio_read_options *options,
@@ -913,7 +941,7 @@ typedef struct raskio_read_spec {
 /**
  * Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
  * callback. index is the item's place in specs. From its begin the item's buffer is the caller's again. Items that end
- * together are told of one after the other; with callback_threads, calls for others may run at the same time.
+ * together are told of one after the other; calls for others may run at the same time, with callback_threads or without.
  */
 typedef void (*raskio_item_done_fn)(void *item_user_data, size_t index, const raskio_item_result *result);
 
@@ -1110,6 +1138,16 @@ typedef struct raskio_stats {
   uint64_t first_byte_p999_us;
   /** The most. */
   uint64_t first_byte_max_us;
+  /** Bytes read of local files. */
+  uint64_t file_bytes_read;
+  /** Of these, those that went past the system's cache (O_DIRECT). */
+  uint64_t file_bytes_read_direct;
+  /** Bytes written to local files. */
+  uint64_t file_bytes_written;
+  /** Of these, those that went past the system's cache. */
+  uint64_t file_bytes_written_direct;
+  /** Bytes of local files, read or written, that io_uring moved; pread and pwrite moved the others. */
+  uint64_t file_bytes_uring;
 } raskio_stats;
 
 /**

@@ -386,6 +386,40 @@ class object : public detail::handle<raskio_object, raskio_object_acquire, raski
     });
   }
 
+  /// Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE. Nobody changes the bytes until
+  /// the future is ready, whether or not it is kept. Its value is the number of bytes written, which is size. With
+  /// RASKIO_WRITE_DURABLE in options.flags they are on the device then.
+  std::future<std::size_t> write(std::uint64_t offset, const void* data, std::size_t size,
+                                 const read_options& options = {}) const {
+    std::promise<std::size_t> promise;
+    std::future<std::size_t> future = promise.get_future();
+    write_then(
+        offset, data, size,
+        [promise = std::move(promise)](const result& written) mutable {
+          if (written.ok()) {
+            promise.set_value(static_cast<std::size_t>(written.bytes()));
+          } else {
+            promise.set_exception(written.exception());
+          }
+        },
+        options);
+    return future;
+  }
+
+  /// As write(), and calls done(const raskio::result&); see read_then(). After a failure its bytes() were written.
+  template <class Done>
+  op write_then(std::uint64_t offset, const void* data, std::size_t size, Done&& done,
+                const read_options& options = {}) const {
+    return detail::start(std::forward<Done>(done), [&](raskio_done_fn fn, void* user, raskio_op** out, raskio_error** err) {
+      return raskio_write(get(), offset, data, size, &options, fn, user, out, err);
+    });
+  }
+
+  /// Drops a local file's pages from the system's cache, and writes them first where they are dirty.
+  void drop_cache() const {
+    detail::error_output error;
+    error.check(raskio_object_drop_cache(get(), error.out()));
+  }
 };
 
 /// One range of a batch. The object is borrowed until the call has returned, the buffer until the item has ended.

@@ -104,6 +104,18 @@ install_simcuda() {
   sh simcuda/install.sh "$library" "$simcuda/lacking" cuMemcpyHtoDAsync_v2
 }
 
+# environment STAGE: makes its Python environment. On a machine without a way to the package index everything else can be tested
+# all the same; in CI it must not go unnoticed.
+environment() {
+  local status=0 words
+  words=$(bash scripts/environments.sh "$1") || status=$?
+  case $status in
+    0) ;;
+    77) if [ -n "${CI:-}" ]; then fail "$words"; else skip "${words#skipped: }"; fi ;;
+    *) fail "the environment of the stage $1 could not be made: $words" ;;
+  esac
+}
+
 # start_server NAME=SIZE…: runs the loopback server until stop_server, or the end of the script; sets url and server_pid,
 # and leaves its words in $server_dir/log ("object NAME SIZE crc32 XXXXXXXX").
 start_server() {

@@ -71,6 +71,8 @@ rm -f "$build"/logs/*.status
 aside=()
 if [ $# -eq 0 ]; then aside=(msrv loom system); fi
 beside=
+# What is downloaded comes while the first stages compile. Whether it came is for the stages to say.
+if [ $# -eq 0 ]; then (renice -n 19 $BASHPID; exec bash scripts/environments.sh endpoints kvikio) >"$build/logs/environments.txt" 2>&1 & fi
 for stage in "${stages[@]}"; do
   [[ " ${aside[*]} " == *" $stage "* ]] && continue
   run "$stage"

@@ -239,9 +239,12 @@ impl Near {
     }
 }
 
-/// Requests in groups that wait for the same kind of memory.
+/// Whether a request is for the transport of local files, and the line that it may have to stand in.
+type Way = (bool, Option<usize>);
+
+/// Requests in groups that go to the same transport and wait for the same kind of memory.
 struct Groups {
-    groups: Vec<(Option<usize>, Vec<Transfer>)>,
+    groups: Vec<(Way, Vec<Transfer>)>,
 }
 
 impl Groups {
@@ -254,11 +257,11 @@ impl Groups {
                 format!("no memory to queue the {count} requests of a batch of {items} items; use smaller ones");
             Error::new(ErrorKind::OutOfMemory, words)
         })?;
-        Ok(Groups { groups: vec![(None, first)] })
+        Ok(Groups { groups: vec![((false, None), first)] })
     }
 
     fn push(&mut self, transfer: Transfer) {
-        let line = transfer.line();
+        let line = (transfer.is_local(), transfer.line());
         if let [(of, only)] = &mut self.groups[..] {
             if only.is_empty() {
                 *of = line;

@@ -49,6 +49,8 @@ pub struct Client {
     generation: u64,
     stats: Arc<Stats>,
     transport: Arc<dyn Transport>,
+    /// For local files; there is none before the first is opened.
+    files: Mutex<Option<Arc<dyn Transport>>>,
     /// In the order of [`staging::KINDS`].
     stagings: Vec<Arc<dyn Staging>>,
     callbacks: Arc<Callbacks>,
@@ -89,6 +91,7 @@ impl Client {
             generation: process::generation(),
             stats,
             transport,
+            files: Mutex::new(None),
             stagings,
             callbacks,
             site,
@@ -144,7 +147,27 @@ impl Client {
             return Err(shut_down());
         }
         let endpoint = endpoint::open(&self.site, url, &options)?;
+        if endpoint.local().is_some() {
+            self.start_files()?;
+        }
         Ok(Object::new(self.clone(), endpoint, options.size))
+    }
+
+    /// Has the transport of local files started.
+    fn start_files(&self) -> Result<()> {
+        let mut files = self.files.lock();
+        if files.is_none() {
+            // Whoever closes it ends the transport that it finds here then.
+            if self.gate.lock().closed {
+                return Err(shut_down());
+            }
+            *files = Some(transport::file::start(&self.config, self.stats.clone())?);
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> Option<Arc<dyn Transport>> {
+        self.files.lock().clone()
     }
 
     /// Counts an operation of so many requests in.
@@ -217,7 +240,10 @@ impl Client {
     }
 
     pub(crate) fn submit(&self, transfers: Vec<Transfer>) {
-        self.transport.submit(transfers);
+        match transfers.first().filter(|first| first.is_local()).and_then(|_| self.files()) {
+            Some(files) => files.submit(transfers),
+            None => self.transport.submit(transfers),
+        }
     }
 
     /// Ends every operation with SHUT_DOWN and stops the threads. May be called again, also while it runs.
@@ -233,6 +259,8 @@ impl Client {
         self.gate.lock().closed = true;
         self.site.stop();
         self.transport.shut_down();
+        let files = self.files();
+        files.iter().for_each(|files| files.shut_down());
         let timed_out =
             |what: String| Err(Error::new(ErrorKind::TimedOut, format!("the shutdown is not complete: {what}")));
         let mut gate = self.gate.lock();
@@ -243,7 +271,8 @@ impl Client {
             gate = self.all_done.wait_until(gate, deadline);
         }
         drop(gate);
-        if !self.transport.wait_stopped(deadline) {
+        let transports = files.iter().chain([&self.transport]);
+        if !transports.into_iter().all(|transport| transport.wait_stopped(deadline)) {
             return timed_out("a transport's thread still runs".into());
         }
         if !self.site.wait_stopped(deadline) {
@@ -269,6 +298,7 @@ impl Client {
     pub fn trim(&self) {
         if self.check_process().is_ok() {
             self.transport.trim();
+            self.files().iter().for_each(|files| files.trim());
             self.stagings.iter().for_each(|staging| staging.trim());
         }
     }
@@ -318,6 +348,7 @@ fn run_last_callback(last: OnShutDown, deadline: Option<Instant>) -> Result<()> 
 impl OpOwner for Client {
     fn cancel_requested(&self, op: &Operation) {
         self.transport.sweep(op);
+        self.files().iter().for_each(|files| files.sweep(op));
     }
 
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>) {
@@ -358,6 +389,8 @@ impl Drop for Client {
         }
         self.site.stop();
         self.transport.shut_down();
+        let files = self.files();
+        files.iter().for_each(|files| files.shut_down());
         self.stagings.iter().for_each(|staging| staging.shut_down());
         self.callbacks.stop();
         let Some(last) = self.on_shut_down.lock().take() else { return };
@@ -365,6 +398,9 @@ impl Drop for Client {
         let (callbacks, site) = (self.callbacks.clone(), self.site.clone());
         let started = process::spawn("raskio-last", move || {
             transport.wait_stopped(None);
+            files.iter().for_each(|files| {
+                files.wait_stopped(None);
+            });
             site.wait_stopped(None);
             for staging in stagings {
                 staging.wait_stopped(None);

@@ -129,6 +129,8 @@ pub enum OpKind {
     Read,
     /// Reads many.
     Batch,
+    /// Writes one range of a local file.
+    Write,
 }
 
 /// What an operation is about.
@@ -149,6 +151,7 @@ impl fmt::Display for About<'_> {
         match self.kind {
             OpKind::Stat => write!(f, "stat {}", self.object),
             OpKind::Read => write!(f, "read {}: {} bytes from {}", self.object, self.size, self.offset),
+            OpKind::Write => write!(f, "write {}: {} bytes at {}", self.object, self.size, self.offset),
             OpKind::Batch => write!(f, "batch of {} bytes", self.size),
         }
     }

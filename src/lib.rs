@@ -8,6 +8,7 @@
 //! ```text
 //! ffi ──► client ──► object, batch, op, plan, limit, retry, endpoint   (pure: no threads, no unsafe, no I/O)
 //!                └─► transport ──► reactor, thread_pool ──► sys/curl, sys/epoll, sys/event
+//!                │             └─► file ────────────────────► sys/uring, sys/file
 //!                └─► staging   ──► host, cuda ────────────► sys/mem, sys/cuda
 //! ```
 //!
@@ -19,13 +20,16 @@
 //! | [`batch`] | many ranges, of any objects, as one operation: what is wrong, what is merged, which request carries which items | plan, endpoint, op, staging's buffers |
 //! | [`op`] | one user call, and the items of a batch: counts its requests down, first error wins, completes exactly once; calls the host | nothing |
 //! | [`plan`] | bounds, how a read is cut into requests, and which of many ranges share one | nothing |
+//! | [`memory`] | memory whose size is the caller's to choose: an error if it cannot be had | nothing |
 //! | [`limit`] | the request limiter: one budget, permits handed on in order, as many as bring bytes; new connections a few at a time | nothing |
 //! | [`retry`] | whether and when to try again; clock and chance are arguments | nothing |
 //! | [`endpoint`] | a range becomes a request, a reply is judged; a kind is a file and a row in `endpoint::KINDS` | `sys::curl::Url`, small files |
+//! | [`local`] | an object's local file: opened by the first who needs it; through the cache or past it | `sys::file` |
 //! | [`credentials`] | secrets that expire: where they come from, renewed on threads of their own | `sys::curl::ask`, the environment, small files |
 //! | [`clock`] | dates as AWS writes them | nothing |
 //! | [`transport`] | moves bytes; a kind is a file and a row in `transport::KINDS` | `sys::curl`, `sys::event` |
 //! | [`transport::reactor`] | the loop that both transports share: one thread, one multi handle, attempts, timers, names | libcurl through `sys::curl` |
+//! | [`transport::file`] | local files: a ring for each device, or threads; a kind is a row in `transport::file::KINDS` | `sys::uring`, `sys::file` |
 //! | [`staging`] | where received bytes go; a kind is a file and a row in `staging::KINDS` | `sys::mem` |
 //! | [`staging::cuda`] | into device memory: pinned buffers, the stager of a context, its events | the driver through `sys::cuda` |
 //! | [`callbacks`] | threads for completions, if the client asked for them | nothing |
@@ -42,6 +46,11 @@
 //! A request's way: `ffi::read` makes the one unsafe promise about a buffer; `object` plans; `client` counts the operation
 //! in and hands the whole batch to its transport; a reactor admits (a secret that is there, a permit, a name that is
 //! known), attempts, judges, tries again or ends; `staging` commits; the last request completes the operation.
+//!
+//! A local file's way: the same up to the transport. A thread of [`transport::file`] opens the file, once; then requests go to the
+//! ring of its device (or stay with the threads), which asks the sink to lend its memory: the caller's, or a pinned buffer that
+//! the ring has registered. What the kernel moved counts as written; a short piece is continued, and nothing is retried but what
+//! the system asks to try again.
 //!
 //! With a device buffer: `ffi::read` asks the driver where it is, on the caller's thread; admission first takes a pinned buffer, then
 //! a permit; at the end of the network phase the permit goes back, and the buffer to the context's stager, the only thread that
@@ -60,7 +69,9 @@ pub mod events;
 mod exit;
 pub mod ffi;
 pub mod limit;
+pub mod local;
 pub mod log;
+pub mod memory;
 pub mod object;
 pub mod op;
 pub mod plan;

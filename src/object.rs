@@ -5,14 +5,16 @@ use crate::credentials::Secret;
 use crate::endpoint::{self, Endpoint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{About, OpKind};
+use crate::local::Bypass;
 use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan::{self, ByteRange};
 use crate::staging::Target;
 use crate::sync::Mutex;
-use crate::sys::mem::Buffer;
-use crate::transport::{Ask, End, EndTo, Job, Transfer};
+use crate::sys::mem::{Buffer, HostSource};
+use crate::transport::{Ask, End, EndTo, Job, Transfer, Write};
 use std::ffi::{CStr, CString};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -59,6 +61,10 @@ pub struct ObjectOptions {
     pub proxy: Option<String>,
     /// Instead of host and port.
     pub unix_socket: Option<String>,
+    /// A local file may be written.
+    pub writable: bool,
+    /// A local file is moved past the system's cache where that is possible, or never; `None`: as the settings say.
+    pub direct: Option<bool>,
 }
 
 impl ObjectOptions {
@@ -143,6 +149,24 @@ impl ObjectCore {
     /// Size, once known.
     pub fn size(&self) -> Option<u64> {
         self.known.lock().size
+    }
+
+    /// A file of ours was written up to there.
+    pub fn grow(&self, end: u64) {
+        let mut known = self.known.lock();
+        known.size = known.size.map(|size| size.max(end));
+    }
+
+    /// What the system says of a file's size: of one that may be written it is what it is now, of another what it was.
+    ///
+    /// # Errors
+    /// OBJECT_CHANGED.
+    pub fn learn_file(&self, size: u64, writable: bool) -> Result<()> {
+        if !writable {
+            return self.learn(Some(size), None);
+        }
+        self.known.lock().size = Some(size);
+        Ok(())
     }
 
     /// Compares what a reply says of the object with what earlier ones said, and keeps what is new.
@@ -290,16 +314,7 @@ impl Object {
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
         let count = plan::checked_count(self.name(), size, task_size)?;
-        let mut transfers = Vec::new();
-        // Memory that cannot be had would end the process.
-        transfers.try_reserve_exact(count).map_err(|_| {
-            let words = format!(
-                "no memory to queue the {count} requests of {task_size} bytes that reading {size} bytes of {} takes; use a \
-                 larger task size",
-                self.name()
-            );
-            Error::new(ErrorKind::OutOfMemory, words)
-        })?;
+        let mut transfers = self.room_for("reading", size, task_size, count)?;
         let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Read, offset, size), done)?;
         for range in plan::split(offset, size, task_size) {
             let sink = target.next(range.len);
@@ -307,6 +322,88 @@ impl Object {
         }
         let (over, transfers) = if count == 0 { (Some(Part::Whole), vec![]) } else { (None, vec![transfers]) };
         Ok(Pending::new(self.client.clone(), op, over, transfers))
+    }
+
+    /// An empty list with room for so many requests.
+    fn room_for(&self, doing: &str, size: u64, task_size: u64, count: usize) -> Result<Vec<Transfer>> {
+        let mut transfers = Vec::new();
+        // Memory that cannot be had would end the process.
+        transfers.try_reserve_exact(count).map_err(|_| {
+            let words = format!(
+                "no memory to queue the {count} requests of {task_size} bytes that {doing} {size} bytes of {} takes; use a \
+                 larger task size",
+                self.name()
+            );
+            Error::new(ErrorKind::OutOfMemory, words)
+        })?;
+        Ok(transfers)
+    }
+
+    /// Writes `source` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and grows. With
+    /// `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were written: not
+    /// always the first ones, if it took several requests.
+    ///
+    /// # Errors
+    /// UNSUPPORTED: it cannot be written. INVALID_ARGUMENT for a range that overflows, SHUT_DOWN, FORKED. The completion is dropped
+    /// uncalled then.
+    pub fn write(
+        self: &Arc<Self>,
+        offset: u64,
+        mut source: HostSource,
+        options: &ReadOptions,
+        durable: bool,
+        done: Completion,
+    ) -> Result<Pending> {
+        self.client.check_process()?;
+        let unsupported = |why: &str| Err(Error::new(ErrorKind::Unsupported, format!("{}: {why}", self.name())));
+        match self.core.endpoint.local() {
+            None => return unsupported("only local files can be written"),
+            Some(local) if !local.is_writable() => return unsupported("it was opened without RASKIO_OBJECT_WRITABLE"),
+            Some(_) => {}
+        }
+        let size = source.len();
+        plan::check_bounds(self.name(), offset, size, None)?;
+        let task_size = options.task_size.unwrap_or(self.client.config().task_size);
+        let count = plan::checked_count(self.name(), size, task_size)?;
+        let mut transfers = self.room_for("writing", size, task_size, count)?;
+        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
+        let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count)));
+        for range in plan::split(offset, size, task_size) {
+            let (source, unsynced) = (source.split_to(range.len), unsynced.clone());
+            let job = Job::Write(Box::new(Write { range, source, written: 0, unsynced }));
+            transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), job));
+        }
+        let (over, transfers) = if count == 0 { (Some(Part::Whole), vec![]) } else { (None, vec![transfers]) };
+        Ok(Pending::new(self.client.clone(), op, over, transfers))
+    }
+
+    /// [`Object::write`], waited for. Returns the bytes written.
+    ///
+    /// # Errors
+    /// As the operation, and WOULD_DEADLOCK inside a callback.
+    pub fn write_sync(
+        self: &Arc<Self>,
+        offset: u64,
+        source: HostSource,
+        options: &ReadOptions,
+        durable: bool,
+    ) -> Result<u64> {
+        self.wait_for("a blocking write", |done| self.write(offset, source, options, durable, done))
+    }
+
+    /// Writes a local file's dirty pages, and drops its pages from the system's cache. May wait for the device.
+    ///
+    /// # Errors
+    /// UNSUPPORTED: it is no local file. The system's, FORKED.
+    pub fn drop_cache(&self) -> Result<()> {
+        self.client.check_process()?;
+        match self.core.endpoint.local() {
+            Some(local) => local.drop_cache(Bypass::of(self.client.config(), None)),
+            None => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{}: only local files have a cache to drop", self.name()),
+            )),
+        }
     }
 
     /// Reads the last `buffer.len()` bytes, or all if the object has fewer, into the start of `buffer`. The completion's

@@ -60,6 +60,7 @@ fn other_numbers_are_what_programs_have_compiled_in() {
     );
     assert_eq!([RASKIO_ENDPOINT_S3_PRESIGNED, RASKIO_ENDPOINT_WEBHDFS, RASKIO_ENDPOINT_FILE], [4, 5, 6]);
     assert_eq!([RASKIO_OBJECT_SIZE_KNOWN, RASKIO_OBJECT_WRITABLE], [1, 2]);
+    assert_eq!([RASKIO_OBJECT_DIRECT, RASKIO_OBJECT_BUFFERED, RASKIO_WRITE_DURABLE], [64, 128, 4]);
     assert_eq!([RASKIO_MEMORY_AUTO, RASKIO_MEMORY_HOST, RASKIO_MEMORY_CUDA], [0, 1, 2]);
     assert_eq!([RASKIO_READ_FROM_END, RASKIO_READ_ON_STREAM], [1, 2]);
     assert_eq!([RASKIO_SIZE_UNKNOWN, RASKIO_COALESCE_DEFAULT, RASKIO_COALESCE_NEVER], [u64::MAX, 0, u64::MAX]);
@@ -69,7 +70,11 @@ fn other_numbers_are_what_programs_have_compiled_in() {
         // SAFETY: a string that ends with NUL.
         assert_eq!(unsafe { raskio_endpoint_infer(url.as_ptr()) }, RASKIO_ENDPOINT_HTTP);
     }
-    for url in [c"", c"h", c"/a/b", c"gopher://h/x", c"\xff"] {
+    for url in [c"/a/b", c"file:///a"] {
+        // SAFETY: as above.
+        assert_eq!(unsafe { raskio_endpoint_infer(url.as_ptr()) }, RASKIO_ENDPOINT_FILE);
+    }
+    for url in [c"", c"h", c"a/b", c"gopher://h/x", c"\xff"] {
         // SAFETY: as above.
         assert_eq!(unsafe { raskio_endpoint_infer(url.as_ptr()) }, RASKIO_ENDPOINT_AUTO, "{url:?}");
     }
@@ -153,7 +158,7 @@ fn a_read_through_the_table_delivers_the_bytes_and_where_they_are_from() {
 }
 
 #[test]
-fn what_a_later_version_brings_says_so_and_calls_nobody() {
+fn what_a_remote_object_cannot_do_says_so_and_calls_nobody() {
     unsafe extern "C" fn never(_: *mut c_void, _: *const raskio_result) {
         std::process::abort();
     }
@@ -166,10 +171,10 @@ fn what_a_later_version_brings_says_so_and_calls_nobody() {
         let (op, none) = (null_mut(), null_mut());
         let write = raskio_write(object, 0, (&raw const byte).cast(), 1, null(), Some(never), none, op, &mut error);
         assert_eq!(write, RASKIO_ERR_UNSUPPORTED);
-        assert!(message(error).contains("raskio_write is not supported in this version"));
+        assert!(message(error).contains("only local files can be written"));
         assert_eq!(raskio_object_drop_cache(object, &mut error), RASKIO_ERR_UNSUPPORTED);
-        assert!(message(error).contains("raskio_object_drop_cache is not supported in this version"));
-        for url in [c"gs://bucket/key", c"/etc/hostname", c"file:///etc/hostname"] {
+        assert!(message(error).contains("only local files have a cache"));
+        for url in [c"gs://bucket/key", c"etc/hostname", c"file://host/etc/hostname"] {
             let mut none = null_mut();
             let status = raskio_object_open(client, url.as_ptr(), null(), &mut none, &mut error);
             let text = message(error);

@@ -2,13 +2,13 @@
 
 mod support;
 
-use raskio::batch::{BatchOptions, Gap};
-use raskio::error::ErrorKind;
+use raskio::batch::{BatchOptions, Gap, ReadSpec};
+use raskio::error::{Error, ErrorKind};
 use raskio::object::ReadOptions;
 use raskio_testserver::{Object, Reply, Server, get};
 use std::sync::mpsc::channel;
 use support::batch::{Batch, last, range};
-use support::{TestClient, for_both_backends, ms, read};
+use support::{TestClient, child, for_both_backends, ms, read};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
@@ -193,6 +193,30 @@ fn an_object_that_changed_fails_what_was_not_there_yet() {
     });
 }
 
+/// As a read of one range says it, and not that the range lies beyond the end.
+#[test]
+fn a_shared_request_of_an_object_that_became_shorter_says_so() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(1000), TestClient::new(backend));
+        for etag in ["\"a\"", "\"b\""] {
+            let options = raskio::object::ObjectOptions { size: Some(2000), ..Default::default() };
+            let data = client.0.open(&server.url("/data"), options).unwrap();
+            server.script(get("/data"), [Reply::object().etag(etag)]);
+            let items = [range(&data, 0, 10), range(&data, 990, 20), last(&data, 700)];
+            let mut batch = Batch::start(&client, &items, BatchOptions::default());
+            batch.wait().fails(ErrorKind::ObjectChanged, &["size was 2000, now it is 1000"]);
+            (0..3).for_each(|item| drop(batch.item(item).fails(ErrorKind::ObjectChanged, &["changed"]).clone()));
+        }
+        let data = client.open(&server.url("/data"));
+        read(&data, 0, 1);
+        server.clear_scripts();
+        server.put("/data", Object::pattern(500).etag("\"c\""));
+        let mut batch = Batch::start(&client, &[range(&data, 0, 10), last(&data, 600)], BatchOptions::default());
+        batch.wait().fails(ErrorKind::ObjectChanged, &["ETag was"]);
+        (0..2).for_each(|item| drop(batch.item(item).fails(ErrorKind::ObjectChanged, &["changed"]).clone()));
+    });
+}
+
 #[test]
 fn long_ranges_are_cut_and_their_last_piece_has_company() {
     for_both_backends(|backend| {
@@ -258,6 +282,57 @@ fn an_item_of_more_requests_than_can_be_meant_fails_alone() {
         assert!(items[0].0.as_ref().unwrap().contains("more than 2^31"), "{items:?}");
         assert_eq!(items[1], (None, 10));
         assert_eq!(small.bytes(), &raskio_testserver::pattern(10)[..]);
+    });
+}
+
+/// So that what cannot be had is refused, on a machine of any size.
+fn limit_memory(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: one readable rlimit is passed.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// How each item of a batch ended, buffers of any size allowed: nothing is checked but that it ended.
+fn errors_of(client: &TestClient, specs: Vec<ReadSpec>, options: BatchOptions) -> Vec<Option<Error>> {
+    let (sender, outcome) = channel();
+    let done = Box::new(move |result: &raskio::op::OpResult<'_>| {
+        let items = result.items.unwrap().results();
+        sender.send(items.map(|item| item.error.map(|error| (**error).clone())).collect::<Vec<_>>()).unwrap();
+    });
+    client.read_batch(specs.into_iter().map(Ok), options, done).unwrap().submit();
+    outcome.recv_timeout(support::LONG).unwrap()
+}
+
+/// Nothing is written: neither the buffer is there nor memory for so many requests.
+#[test]
+fn the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item() {
+    const NAME: &str = "the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item";
+    if !child::is_child() {
+        let server = server_of(100);
+        server.put("/huge", Object::pattern(1 << 40));
+        child::succeeds(child::again(NAME).env("URL", server.url("")));
+        return;
+    }
+    limit_memory(4 << 30);
+    for_both_backends(|backend| {
+        let client = TestClient::new(backend);
+        let url = std::env::var("URL").unwrap();
+        let url = url.trim_end_matches('/');
+        let (data, huge) = (client.open(&format!("{url}/data")), client.open(&format!("{url}/huge")));
+        let mut small = support::Guarded::new(10);
+        // SAFETY: it is refused before anything is written.
+        let buffer = unsafe { raskio::sys::mem::HostBuffer::new(std::ptr::dangling_mut(), 1 << 40) };
+        let specs = vec![
+            ReadSpec { object: huge, offset: 0, buffer: buffer.into(), from_end: true },
+            ReadSpec { object: data, offset: 0, buffer: small.host().into(), from_end: true },
+        ];
+        let read = ReadOptions { task_size: Some(1024), ..ReadOptions::default() };
+        let errors = errors_of(&client, specs, BatchOptions { read, ..BatchOptions::default() });
+        let error = errors[0].as_ref().expect("an error");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        assert!(error.message().contains("1073741824 requests") && error.message().contains("/huge"), "{error}");
+        assert!(errors[1].is_none(), "{errors:?}");
+        assert_eq!(small.bytes(), &raskio_testserver::pattern_at(90, 10)[..]);
     });
 }
 
@@ -354,6 +429,81 @@ fn a_deadline_is_that_of_the_whole_batch() {
         batch.wait().fails(ErrorKind::TimedOut, &["deadline of 0.5 s"]);
         batch.item(0).succeeds();
         batch.item(1).fails(ErrorKind::TimedOut, &["deadline"]);
+    });
+}
+
+/// But not what others need.
+#[test]
+fn what_else_is_on_its_way_for_an_item_that_failed_ends_soon() {
+    for_both_backends(|backend| {
+        let (server, client) = (server_of(10_000), TestClient::new(backend));
+        let gate = raskio_testserver::Gate::new();
+        let held = gate.clone();
+        server.on(get("/data"), move |request| match request.range_text() {
+            // When the others wait: for their next attempt, for an answer, for a permit.
+            Some("0-999") => Some(Reply::status(403).hold(&held)),
+            Some("1000-1999") => Some(Reply::status(503).retry_after(30)),
+            Some("2000-2999") => Some(Reply::never()),
+            Some("3000-3099") => Some(Reply::status(503).retry_after(1)),
+            _ => None,
+        });
+        let data = client.open(&server.url("/data"));
+        let read = ReadOptions { task_size: Some(1000), ..ReadOptions::default() };
+        let (told, telling) = channel();
+        let told = std::sync::Mutex::new(told);
+        let item_done = Box::new(move |item: usize, _: &raskio::op::items::ItemResult<'_>| {
+            told.lock().unwrap().send((item, std::time::Instant::now())).unwrap();
+        });
+        let items = [range(&data, 0, 3050), range(&data, 3050, 50)];
+        let options = BatchOptions { read, gap: Gap::Bytes(0), item_done: Some(item_done), ..BatchOptions::default() };
+        let mut batch = Batch::start(&client, &items, options);
+        assert!(server.wait_for(|counts| counts.gets >= 4, support::LONG));
+        // Answered by now, but for a machine that is very busy: then it ends before it waits.
+        std::thread::sleep(ms(100));
+        server.clear_scripts();
+        let before = std::time::Instant::now();
+        gate.open();
+        batch.wait().fails(ErrorKind::PermissionDenied, &["bytes 0-999"]);
+        assert!(before.elapsed() < ms(15_000), "{:?}", before.elapsed());
+        batch.item(0).fails(ErrorKind::PermissionDenied, &[]);
+        batch.item(1).succeeds();
+        let (first, _) = telling.recv_timeout(support::LONG).unwrap();
+        let (second, _) = telling.recv_timeout(support::LONG).unwrap();
+        let mut both = [first, second];
+        both.sort_unstable();
+        assert_eq!(both, [0, 1]);
+    });
+}
+
+/// By a cancel or by the deadline, that come while the last item is told of.
+#[test]
+fn a_batch_whose_items_are_all_well_is_well_whatever_asked_it_to_end() {
+    for_both_backends(|backend| {
+        for deadline in [None, Some(ms(300))] {
+            let server = server_of(1000);
+            // So that the callback does not hold up who watches the deadline.
+            let client = TestClient::with(backend, |options| options.callback_threads = Some(1));
+            let data = client.open(&server.url("/data"));
+            let (told, telling) = channel();
+            let (go, going) = channel::<()>();
+            let (told, going) = (std::sync::Mutex::new(told), std::sync::Mutex::new(going));
+            let item_done = Box::new(move |item: usize, _: &raskio::op::items::ItemResult<'_>| {
+                told.lock().unwrap().send(item).unwrap();
+                going.lock().unwrap().recv_timeout(support::LONG).unwrap();
+            });
+            let read = ReadOptions { deadline, ..ReadOptions::default() };
+            let options = BatchOptions { read, item_done: Some(item_done), ..BatchOptions::default() };
+            let mut batch = Batch::start(&client, &[range(&data, 0, 100)], options);
+            telling.recv_timeout(support::LONG).unwrap();
+            if deadline.is_none() {
+                batch.op.cancel();
+            }
+            support::eventually("it is asked to end", || batch.op.is_over());
+            go.send(()).unwrap();
+            batch.wait().succeeds();
+            batch.item(0).succeeds();
+            assert_eq!(client.stats().ops_cancelled, 0);
+        }
     });
 }
 
@@ -483,6 +633,7 @@ fn servers_without_such_ranges_are_asked_for_the_size_or_have_told_it() {
             (Reply::status(416).header("Content-Range", "bytes */5000"), false),
             (Reply::object().ignore_range(), false),
             (other.unknown_total(), true),
+            (Reply::object().answer_range(0, 99).unknown_total(), true),
             (Reply::status(416), true),
             (Reply::status(400), true),
             (Reply::status(501), true),

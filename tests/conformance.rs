@@ -5,6 +5,7 @@ mod support;
 
 use raskio::batch::{BatchOptions, Gap};
 use raskio::client::Client;
+use raskio::config::{Backend, Overrides};
 use raskio::credentials::Secret;
 use raskio::endpoint::{KINDS, Kind};
 use raskio::error::ErrorKind;
@@ -14,6 +15,7 @@ use raskio_testserver::{Object, Reply, RequestInfo, S3Account, Server, WebHdfs, 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use support::batch::{Batch, range};
+use support::files::{Directory, each_local_backend};
 use support::{TestClient, for_both_backends, read, start, start_last, stat, try_start};
 
 const SIZE: u64 = 10_000;
@@ -33,6 +35,8 @@ struct Fixture {
 }
 
 enum Storage {
+    /// A directory, there for as long as it is needed: there is no server.
+    Files(#[allow(dead_code)] Directory),
     Plain(Server),
     Hdfs(WebHdfs),
 }
@@ -56,6 +60,7 @@ impl Fixture {
                     });
                 }
             }
+            Storage::Files(_) => {}
             Storage::Hdfs(hdfs) => {
                 let seen = Mutex::new(HashSet::new());
                 hdfs.name_node.on(any(), move |request: &RequestInfo| {
@@ -123,18 +128,35 @@ fn fixture(kind: &Kind) -> Fixture {
             let options = ObjectOptions::default();
             Fixture { object, empty, missing, forbidden, options, server: Storage::Hdfs(hdfs) }
         }
+        "FILE" => {
+            let files = Directory::new();
+            let (object, empty) = (files.put("object", SIZE), files.put("empty", 0));
+            let (missing, forbidden) = (files.path("missing"), files.forbidden());
+            let options = ObjectOptions::default();
+            Fixture { object, empty, missing, forbidden, options, server: Storage::Files(files) }
+        }
         name => panic!("the endpoint kind {name} has no fixture: add one, and this suite tests it"),
     }
 }
 
 fn each(test: impl Fn(&Fixture, &TestClient) + Sync) {
     for kind in KINDS {
-        for_both_backends(|backend| {
+        let run = |change: &dyn Fn(&mut Overrides), backend: Backend| {
             let fixture = fixture(kind);
-            let client = TestClient::with(backend, |options| options.task_size = Some(3000));
+            let client = TestClient::with(backend, |options| {
+                options.task_size = Some(3000);
+                change(options);
+            });
             assert_eq!(fixture.open(&client, &fixture.object).info().endpoint, kind.number);
             test(&fixture, &client);
-        });
+        };
+        match kind.name {
+            // What moves remote objects does not touch it.
+            "FILE" => each_local_backend(|local| {
+                run(&|options| options.local_backend = Some(local), Backend::EasyThreadpool);
+            }),
+            _ => for_both_backends(|backend| run(&|_| {}, backend)),
+        }
     }
 }
 
@@ -245,6 +267,10 @@ fn what_is_missing_or_forbidden_says_so_and_names_the_object() {
 #[test]
 fn a_server_that_is_busy_is_asked_again() {
     each(|fixture, client| {
+        // Nobody is asked for a file.
+        if matches!(fixture.server, Storage::Files(_)) {
+            return;
+        }
         fixture.is_busy_once();
         let object = fixture.open(client, &fixture.object);
         assert_eq!(stat(&object).unwrap(), SIZE);

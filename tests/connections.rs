@@ -4,7 +4,7 @@ mod support;
 
 use raskio::config::Backend;
 use raskio::object::ReadOptions;
-use raskio_testserver::{Object, Reply, Server};
+use raskio_testserver::{Object, Reply, Server, any};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -181,6 +181,28 @@ fn trim_gives_idle_connections_back() {
         assert!(server.wait_for(|counts| counts.open_connections == 0, support::LONG));
         read(&object, 0, 100);
     });
+}
+
+/// Connections are opened a few at a time, and a server that says nothing keeps those few for a while.
+#[test]
+fn a_server_that_says_nothing_holds_up_no_read_of_another() {
+    for reactors in [1, 4] {
+        let (silent, healthy) = (server_of(100), server_of(100));
+        let gate = raskio_testserver::Gate::new();
+        let held = gate.clone();
+        silent.on(any(), move |_: &raskio_testserver::RequestInfo| Some(Reply::object().hold(&held)));
+        let client = TestClient::with(Backend::MultiPoll, |options| options.num_reactors = Some(reactors));
+        let object = client.open(&silent.url("/data"));
+        let reads: Vec<_> = (0..200).map(|_| start_with(&object, 0, 100, &ReadOptions::default())).collect();
+        read(&client.open(&healthy.url("/data")), 0, 100);
+        // All of them before it would be 200.
+        let connections = silent.counts().open_connections;
+        assert!(connections < 100, "{reactors} reactors: {connections} connections to the silent server came first");
+        gate.open();
+        for mut read in reads {
+            read.wait().succeeds();
+        }
+    }
 }
 
 /// Connections that did not fit into the listen queue.

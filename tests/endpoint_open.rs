@@ -13,6 +13,7 @@ const S3: u32 = 2;
 const S3_PUBLIC: u32 = 3;
 const S3_PRESIGNED: u32 = 4;
 const WEBHDFS: u32 = 5;
+const FILE: u32 = 6;
 
 /// URLs, and the kind that each stands for.
 const URLS: &[(&str, u32)] = &[
@@ -58,8 +59,13 @@ const URLS: &[(&str, u32)] = &[
     ("s3:bucket/key", 0),
     ("ftp://h/x", 0),
     ("gs://bucket/key", 0),
-    ("file:///etc/passwd", 0),
-    ("/etc/passwd", 0),
+    ("file:///etc/passwd", FILE),
+    ("FILE:/etc/passwd", FILE),
+    ("/etc/passwd", FILE),
+    ("./a", FILE),
+    ("../a:b", FILE),
+    ("a/b", 0),
+    ("files:/a", 0),
     ("http://", 0),
     ("http://h/a b", 0),
     ("http://h/a\nb", 0),

@@ -99,6 +99,20 @@ fn the_process_adds_its_clients_up_and_keeps_those_that_are_gone() {
         read(&other.open(&server.url("/data")), 0, 500);
         assert!(process::read().0.bytes_received - before.bytes_received >= 1500);
     }
+    // Nothing that counts ever goes back, also not while clients end.
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| {
+            for _ in 0..20 {
+                read(&TestClient::new(Backend::MultiPoll).open(&server.url("/data")), 0, 100);
+            }
+        });
+        let mut last = process::read().0.ops_started;
+        while !ending.is_finished() {
+            let now = process::read().0.ops_started;
+            assert!(now >= last, "{last} became {now}");
+            last = now;
+        }
+    });
     let (after, took) = process::read();
     assert!(after.bytes_received - before.bytes_received >= 1500 && after.ops_finished - before.ops_finished >= 2);
     assert!(took.op.count - took_before.op.count >= 2);

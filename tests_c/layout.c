@@ -72,7 +72,7 @@ int main(void) {
   AT(raskio_bearer, token, 16);
   AT(raskio_bearer, expires_unix_s, 24);
 
-  SIZE(raskio_stats, 400);
+  SIZE(raskio_stats, 440);
   AT(raskio_stats, struct_size, 0);
   AT(raskio_stats, ops_started, 8);
   AT(raskio_stats, ops_finished, 16);
@@ -123,6 +123,11 @@ int main(void) {
   AT(raskio_stats, first_byte_p99_us, 376);
   AT(raskio_stats, first_byte_p999_us, 384);
   AT(raskio_stats, first_byte_max_us, 392);
+  AT(raskio_stats, file_bytes_read, 400);
+  AT(raskio_stats, file_bytes_read_direct, 408);
+  AT(raskio_stats, file_bytes_written, 416);
+  AT(raskio_stats, file_bytes_written_direct, 424);
+  AT(raskio_stats, file_bytes_uring, 432);
 
   SIZE(raskio_read_options, 40);
   AT(raskio_read_options, struct_size, 0);

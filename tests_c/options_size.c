@@ -99,8 +99,9 @@ static void client_fields(void) {
   E(options.backend = 3, RASKIO_ERR_INVALID_ARGUMENT, "backend is 3");
   E(options.reactor_dispatch = 3, RASKIO_ERR_INVALID_ARGUMENT, "reactor_dispatch is 3");
   E(options.local_backend = 3, RASKIO_ERR_INVALID_ARGUMENT, "local_backend is 3");
-  E(options.local_backend = RASKIO_LOCAL_URING, RASKIO_ERR_UNSUPPORTED, "local_backend");
-  E(options.local_backend = RASKIO_LOCAL_PREAD, RASKIO_ERR_UNSUPPORTED, "local_backend");
+  E(options.local_backend = RASKIO_LOCAL_URING, RASKIO_OK, NULL); /* probed when a file is opened */
+  E(options.local_backend = RASKIO_LOCAL_PREAD, RASKIO_OK, NULL);
+  E(options.uring_queue_depth = 32769, RASKIO_ERR_INVALID_ARGUMENT, "uring_queue_depth");
   E(options.concurrency = RASKIO_CONCURRENCY_ADAPTIVE, RASKIO_OK, NULL);
   E(options.concurrency = RASKIO_CONCURRENCY_FIXED, RASKIO_OK, NULL);
   E(options.concurrency = 3, RASKIO_ERR_INVALID_ARGUMENT, "concurrency is 3");
@@ -137,8 +138,10 @@ static void object_fields(void) {
   E(options.endpoint = RASKIO_ENDPOINT_S3_PUBLIC, RASKIO_OK, NULL);
   E(options.endpoint = RASKIO_ENDPOINT_S3_PRESIGNED, RASKIO_OK, NULL);
   E(options.endpoint = RASKIO_ENDPOINT_WEBHDFS, RASKIO_ERR_INVALID_ARGUMENT, "/webhdfs/v1/");
-  E(options.endpoint = RASKIO_ENDPOINT_FILE, RASKIO_ERR_UNSUPPORTED, "FILE");
-  E(options.flags = 64, RASKIO_ERR_UNSUPPORTED, "0x40");
+  E(options.endpoint = RASKIO_ENDPOINT_FILE, RASKIO_ERR_INVALID_ARGUMENT, "file:///");
+  E(options.flags = 256, RASKIO_ERR_UNSUPPORTED, "0x100");
+  E(options.flags = RASKIO_OBJECT_DIRECT | RASKIO_OBJECT_BUFFERED, RASKIO_ERR_INVALID_ARGUMENT, "BUFFERED");
+  E(options.flags = RASKIO_OBJECT_DIRECT, RASKIO_OK, NULL); /* of no meaning for a remote object */
   E(options.flags = RASKIO_OBJECT_S3_VIRTUAL_HOST | RASKIO_OBJECT_S3_PATH_STYLE, RASKIO_ERR_INVALID_ARGUMENT, "S3_PATH_STYLE");
   E(options.flags = RASKIO_OBJECT_BEARER_FROM_HOST, RASKIO_ERR_INVALID_ARGUMENT, "bearer callback");
   E(options.allowed_endpoints = 1u << RASKIO_ENDPOINT_HTTP, RASKIO_OK, NULL);

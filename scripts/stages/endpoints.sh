@@ -5,16 +5,7 @@
 have python3 || skip "python3 is not installed"
 need_install
 venv=$build/venv-endpoints
-if ! cmp -s tests_endpoints/requirements.txt "$venv/installed"; then
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  if ! "$venv/bin/pip" install --quiet --disable-pip-version-check -r tests_endpoints/requirements.txt; then
-    # On a machine without a way to PyPI everything else can be tested all the same; in CI it must not go unnoticed.
-    [ -z "${CI:-}" ] || fail "pip could not install tests_endpoints/requirements.txt"
-    skip "pip could not install tests_endpoints/requirements.txt"
-  fi
-  cp tests_endpoints/requirements.txt "$venv/installed"
-fi
+environment endpoints
 export RASKIO_LIBRARY=$prefix/lib/libraskio.so.0 PATH=$venv/bin:$PATH:/usr/sbin REQUIRE_SERVERS=1 PYTHONDONTWRITEBYTECODE=1
 # What this machine has of these settings is not what is tested.
 for name in $(compgen -e | grep -iE '^(AWS_|KVIKIO_|(https?|all|no)_proxy$|CURL_CA_BUNDLE$|SSL_CERT_)' || true); do unset "$name"; done

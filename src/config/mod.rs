@@ -95,12 +95,18 @@ pub struct Config {
     pub max_free_events: u32,
     /// The host's own pinned memory, instead of memory that RaskIO pins.
     pub pinned_pool: Option<PinnedPool>,
-    /// How local files are read.
+    /// RASKIO_LOCAL_BACKEND: how local files are read; default AUTO.
     pub local_backend: LocalBackend,
-    /// Entries of an io_uring: 1 to 32768, default 128.
+    /// Reads and writes of local files in flight on one io_uring, of which each block device has one: 1 to 32768, default 128.
     pub uring_queue_depth: u32,
     /// Idle time of the kernel's polling thread; 0 (default): no such thread.
     pub uring_sqpoll_idle_ms: u32,
+    /// KVIKIO_AUTO_DIRECT_IO_READ: local files are read past the system's cache where that is possible; default off.
+    pub direct_read: bool,
+    /// KVIKIO_AUTO_DIRECT_IO_WRITE: the same for writes; default on.
+    pub direct_write: bool,
+    /// KVIKIO_AUTO_DIRECT_IO_READ_OVERREAD: the ragged ends of such reads too, by reading beyond them; default off.
+    pub direct_overread: bool,
     /// KVIKIO_REMOTE_VERBOSE: libcurl's verbose output, redacted, to the log; default off.
     pub verbose: bool,
 }
@@ -144,7 +150,7 @@ pub struct Overrides {
     pub max_free_events: Option<u32>,
     /// [`Config::pinned_pool`].
     pub pinned_pool: Option<PinnedPool>,
-    /// [`Config::local_backend`].
+    /// Instead of RASKIO_LOCAL_BACKEND.
     pub local_backend: Option<LocalBackend>,
     /// [`Config::uring_queue_depth`].
     pub uring_queue_depth: Option<u32>,
@@ -195,6 +201,7 @@ impl Config {
         let dispatch = parse::dispatch(env)?;
         let concurrency = parse::concurrency(env)?;
         let hedging = parse::switch(env, "RASKIO_HEDGING")?;
+        let local_backend = parse::local_backend(env)?;
         let retry_status = parse::statuses_from_env(env)?;
         let bounce_buffer_size = BOUNCE_BUFFER_SIZE.resolve(env, overrides.bounce_buffer_size, 16 << 20)?;
         let max_concurrent_requests = MAX_CONCURRENT_REQUESTS.resolve(env, overrides.max_concurrent_requests, 256)?;
@@ -222,9 +229,12 @@ impl Config {
             max_pinned_bytes: max_pinned_bytes(overrides.max_pinned_bytes, bounce_buffer_size)?,
             max_free_events: MAX_FREE_EVENTS.resolve(env, overrides.max_free_events, 1024)?,
             pinned_pool: overrides.pinned_pool,
-            local_backend: overrides.local_backend.unwrap_or(LocalBackend::Auto),
+            local_backend: overrides.local_backend.or(local_backend).unwrap_or(LocalBackend::Auto),
             uring_queue_depth: URING_QUEUE_DEPTH.resolve(env, overrides.uring_queue_depth, 128)?,
             uring_sqpoll_idle_ms: overrides.uring_sqpoll_idle_ms.unwrap_or(0),
+            direct_read: parse::switch(env, "KVIKIO_AUTO_DIRECT_IO_READ")?.unwrap_or(false),
+            direct_write: parse::switch(env, "KVIKIO_AUTO_DIRECT_IO_WRITE")?.unwrap_or(true),
+            direct_overread: parse::switch(env, "KVIKIO_AUTO_DIRECT_IO_READ_OVERREAD")?.unwrap_or(false),
             verbose: parse::switch(env, "KVIKIO_REMOTE_VERBOSE")?.unwrap_or(false),
         })
     }

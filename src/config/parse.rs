@@ -1,6 +1,6 @@
 //! One value of one setting: read, checked, and named in the error if it is bad.
 
-use super::{Backend, Concurrency, Dispatch};
+use super::{Backend, Concurrency, Dispatch, LocalBackend};
 use crate::error::{Error, Result};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -93,6 +93,15 @@ pub(super) fn dispatch(env: Env<'_>) -> Result<Option<Dispatch>> {
 /// RASKIO_CONCURRENCY.
 pub(super) fn concurrency(env: Env<'_>) -> Result<Option<Concurrency>> {
     word(env, "RASKIO_CONCURRENCY", &[("ADAPTIVE", Concurrency::Adaptive), ("FIXED", Concurrency::Fixed)])
+}
+
+/// RASKIO_LOCAL_BACKEND.
+pub(super) fn local_backend(env: Env<'_>) -> Result<Option<LocalBackend>> {
+    word(
+        env,
+        "RASKIO_LOCAL_BACKEND",
+        &[("AUTO", LocalBackend::Auto), ("URING", LocalBackend::Uring), ("PREAD", LocalBackend::Pread)],
+    )
 }
 
 /// A variable that is on or off.

@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`http`], [`s3`], [`webhdfs`] | the kinds; a presigned URL is an HTTP one whose size is asked for by GET |
+//! | [`http`], [`s3`], [`webhdfs`], [`file`](mod@file) | the kinds; a presigned URL is an HTTP one whose size is asked for by GET |
 //! | [`site`] | what the endpoints of one client share: environment, credentials, learned regions |
 //! | [`redirect`] | where a redirect leads, and what stays behind |
 //! | [`dressed`] | targets with a secret, made once and used for a while |
@@ -13,6 +13,7 @@
 
 pub mod access;
 pub mod dressed;
+pub mod file;
 pub mod head;
 pub mod headers;
 pub mod http;
@@ -25,6 +26,7 @@ pub mod webhdfs;
 
 use crate::credentials::authority::Authority;
 use crate::error::{Error, ErrorKind, Result};
+use crate::local::LocalFile;
 use crate::object::ObjectOptions;
 use crate::plan::ByteRange;
 use crate::sys::curl::{Access, OriginId, Url};
@@ -237,6 +239,10 @@ pub trait Endpoint: Send + Sync {
     fn name(&self) -> &str;
     /// `RASKIO_ENDPOINT_*`.
     fn kind(&self) -> u32;
+    /// The file, if it is a local one: it is read and written by a transport of its own, and nothing below is asked.
+    fn local(&self) -> Option<&Arc<LocalFile>> {
+        None
+    }
     /// Where its requests go first.
     fn target(&self) -> Arc<Target>;
     /// The secret that must be there before a request goes out.
@@ -376,15 +382,12 @@ pub struct Kind {
 }
 
 /// Every kind, in the order in which a URL is tried: KvikIO's.
-pub const KINDS: &[Kind] = &[s3::KIND, s3::PUBLIC, http::PRESIGNED, webhdfs::KIND, http::KIND];
+pub const KINDS: &[Kind] = &[s3::KIND, s3::PUBLIC, http::PRESIGNED, webhdfs::KIND, http::KIND, file::KIND];
 
 /// How far apart ranges may lie that share a request, in a batch of this kind.
 pub fn coalesce_gap(kind: u32) -> u64 {
     KINDS.iter().find(|row| row.number == kind).map_or(0, |row| row.coalesce_gap)
 }
-
-/// Names of kinds that this version does not open yet.
-const LATER: &[(u32, &str)] = &[(6, "FILE")];
 
 /// The scheme in lower case, empty if there is none.
 fn scheme_of(text: &str) -> String {
@@ -400,6 +403,9 @@ fn is_raw(scheme: &str) -> bool {
 
 /// What can be said of a URL before any kind has looked at it.
 fn locate(text: &str) -> Result<Location<'_>> {
+    if file::is_location(text) {
+        return Ok(file::locate(text));
+    }
     let scheme = scheme_of(text);
     if is_raw(&scheme) {
         return Ok(Location { text, scheme, url: None, pasted: false });
@@ -413,7 +419,9 @@ fn locate(text: &str) -> Result<Location<'_>> {
                 let error = error.context(format_args!("cannot open {:?}", redact::url(text)));
                 return Err(match text.contains("://") {
                     true => error,
-                    false => error.note("a URL begins with http://, https://, s3://, webhdfs:// or swebhdfs://"),
+                    false => error.note(
+                        "a URL begins with http://, https://, s3://, webhdfs://, swebhdfs:// or file://, the path of a file with / or ./",
+                    ),
                 });
             }
         },
@@ -455,11 +463,22 @@ pub fn infer(text: &str) -> u32 {
 /// INVALID_ARGUMENT naming the part of the URL or the option at fault, UNSUPPORTED for a kind that is not there.
 pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc<dyn Endpoint>> {
     check_text(text)?;
-    let location = locate(text)?;
+    let location = match options.endpoint {
+        // Taken at its word: any name of a file.
+        Some(number) if number == file::KIND.number => file::locate(text),
+        _ => locate(text)?,
+    };
     let kind = match options.endpoint {
         Some(number) => explicit(number)?,
         None => inferred(&location, options)?,
     };
+    if options.writable && kind.number != file::KIND.number {
+        let words = format!(
+            "cannot open {}: RASKIO_OBJECT_WRITABLE is set, and only local files can be written",
+            redact::url(text)
+        );
+        return Err(Error::new(ErrorKind::Unsupported, words));
+    }
     let opened = (kind.open)(&Opening {
         text,
         url: location.url.as_ref(),
@@ -476,12 +495,10 @@ pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc
 }
 
 fn explicit(number: u32) -> Result<&'static Kind> {
-    KINDS.iter().find(|kind| kind.number == number).ok_or_else(|| match LATER.iter().find(|row| row.0 == number) {
-        Some((_, name)) => {
-            Error::new(ErrorKind::Unsupported, format!("the endpoint kind {name} is not in this version"))
-        }
-        None => Error::invalid(format!("endpoint is {number}, which is no RASKIO_ENDPOINT_ constant")),
-    })
+    KINDS
+        .iter()
+        .find(|kind| kind.number == number)
+        .ok_or_else(|| Error::invalid(format!("endpoint is {number}, which is no RASKIO_ENDPOINT_ constant")))
 }
 
 fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static Kind> {
@@ -490,9 +507,11 @@ fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static
     if matching.peek().is_none() {
         let scheme = &location.scheme;
         let words = match scheme.is_empty() {
-            true => format!("cannot open {shown}: it has no scheme; http, https, s3, webhdfs and swebhdfs are known"),
+            true => format!(
+                "cannot open {shown}: it has no scheme; http, https, s3, webhdfs, swebhdfs and file are known, and paths that begin with / or ./"
+            ),
             false => format!(
-                "cannot open {shown}: the scheme {scheme:?} is not in this version; http, https, s3, webhdfs and swebhdfs are"
+                "cannot open {shown}: the scheme {scheme:?} is not in this version; http, https, s3, webhdfs, swebhdfs and file are"
             ),
         };
         return Err(Error::new(ErrorKind::Unsupported, words));

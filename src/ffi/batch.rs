@@ -48,7 +48,7 @@ pub struct raskio_read_spec {
 
 /// Called once for each item of a batch as it ends, under the rules of raskio_done_fn, before the batch's own
 /// callback. index is the item's place in specs. From its begin the item's buffer is the caller's again. Items that end
-/// together are told of one after the other; with callback_threads, calls for others may run at the same time.
+/// together are told of one after the other; calls for others may run at the same time, with callback_threads or without.
 pub type raskio_item_done_fn =
     Option<unsafe extern "C" fn(item_user_data: *mut c_void, index: usize, result: *const raskio_item_result)>;
 
@@ -166,8 +166,8 @@ impl Specs {
     /// The array is there, and `index` is in it.
     unsafe fn get(&self, index: usize) -> Result<raskio_read_spec> {
         debug_assert!(index < self.count);
-        let (known, mut copy) = (size_of::<raskio_read_spec>(), MaybeUninit::<raskio_read_spec>::zeroed());
-        // SAFETY: promised by the caller; integers and pointers, which are valid when they are zero.
+        let known = size_of::<raskio_read_spec>();
+        // SAFETY: promised by the caller.
         unsafe {
             let from = self.start.add(index * self.stride);
             if (known..self.stride).any(|at| from.add(at).read() != 0) {
@@ -178,8 +178,25 @@ impl Specs {
                 );
                 return Err(Error::new(ErrorKind::Unsupported, words));
             }
-            std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr().cast::<u8>(), known.min(self.stride));
-            Ok(copy.assume_init())
+            Ok(self.known(index))
+        }
+    }
+
+    /// The same of what this version knows, whatever else there is.
+    ///
+    /// # Safety
+    /// As [`Specs::get`].
+    unsafe fn known(&self, index: usize) -> raskio_read_spec {
+        let mut copy = MaybeUninit::<raskio_read_spec>::zeroed();
+        // SAFETY: promised by the caller; integers and pointers, which are valid when they are zero.
+        unsafe {
+            let from = self.start.add(index * self.stride);
+            std::ptr::copy_nonoverlapping(
+                from,
+                copy.as_mut_ptr().cast::<u8>(),
+                size_of::<raskio_read_spec>().min(self.stride),
+            );
+            copy.assume_init()
         }
     }
 }
@@ -231,15 +248,55 @@ unsafe fn item_done(
     }
     let mut user_data = Vec::new();
     user_data.try_reserve_exact(specs.count).map_err(|_| out_of_memory(specs.count))?;
-    // What is wrong with a spec is said of its item; then there may be no user data that could be believed.
+    // Whatever is wrong with a spec: its item is told of it.
     // SAFETY: promised by the caller.
-    user_data.extend(
-        (0..specs.count).map(|index| unsafe { specs.get(index) }.map_or(std::ptr::null_mut(), |spec| spec.user_data)),
-    );
+    user_data.extend((0..specs.count).map(|index| unsafe { specs.known(index) }.user_data));
     let callback = Callback(call, user_data);
     Ok(Box::new(move |index, result| callback.call(index, result)))
 }
 
 fn out_of_memory(count: usize) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("no memory for a batch of {count} items; use smaller ones"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn an_item_is_told_of_by_its_user_data_also_if_its_spec_has_an_option_of_a_later_version() {
+        unsafe extern "C" fn told(user_data: *mut c_void, index: usize, _: *const raskio_item_result) {
+            // SAFETY: one of the counters below.
+            unsafe { &*user_data.cast::<AtomicUsize>() }.store(index + 1, Ordering::Relaxed);
+        }
+        #[repr(C)]
+        struct Later {
+            spec: raskio_read_spec,
+            option: u64,
+        }
+        let counters = [const { AtomicUsize::new(0) }; 2];
+        let later = |index: usize| Later {
+            spec: raskio_read_spec {
+                object: std::ptr::null_mut(),
+                offset: 0,
+                data: std::ptr::null_mut(),
+                size: 0,
+                user_data: std::ptr::from_ref(&counters[index]).cast_mut().cast(),
+                flags: 0,
+                reserved0: 0,
+            },
+            option: index as u64,
+        };
+        let array = [later(0), later(1)];
+        let specs = Specs::new(array.as_ptr().cast(), 2, size_of::<Later>()).unwrap();
+        // SAFETY: the specs are there.
+        let (first, second, item_done) = unsafe { (specs.get(0), specs.get(1), item_done(told, &specs).unwrap()) };
+        assert!(first.is_ok());
+        assert_eq!(second.err().unwrap().kind(), ErrorKind::Unsupported);
+        for index in 0..2 {
+            item_done(index, &ItemResult { error: None, bytes: 0, attempts: 0, offset: 0 });
+        }
+        assert_eq!(counters.map(AtomicUsize::into_inner), [1, 2]);
+    }
 }

@@ -8,9 +8,9 @@ use super::events::{self, raskio_event_fn};
 use super::options::{self, Versioned};
 use super::secrets::{raskio_bearer_fn, raskio_credentials_fn};
 use super::status::raskio_status;
-use super::{handle, null, secrets, status, unsupported, value};
+use super::{handle, null, secrets, status, value};
 use crate::client::{Client, Hooks};
-use crate::config::{Backend, Concurrency, Config, Dispatch, Overrides};
+use crate::config::{Backend, Concurrency, Config, Dispatch, LocalBackend, Overrides};
 use crate::endpoint::site::Host;
 use crate::error::{Error, Result};
 use crate::op::call_host;
@@ -47,11 +47,12 @@ pub const RASKIO_HEDGING_OFF: u32 = 1;
 /// another connection, and the first answer counts: for servers that are slow now and then. At most 2.5 % more
 /// requests; a second one needs a buffer of a request's size, in host memory.
 pub const RASKIO_HEDGING_ON: u32 = 2;
-/// io_uring where the kernel allows it, else pread.
+/// RASKIO_LOCAL_BACKEND (AUTO, URING or PREAD), and without it io_uring where the kernel allows it, else pread: then a warning in
+/// the log says why.
 pub const RASKIO_LOCAL_AUTO: u32 = 0;
-/// io_uring.
+/// io_uring: without it no local file can be opened.
 pub const RASKIO_LOCAL_URING: u32 = 1;
-/// pread on threads.
+/// pread and pwrite on up to num_threads threads.
 pub const RASKIO_LOCAL_PREAD: u32 = 2;
 /// No limit: for max_concurrent_requests and for every time in milliseconds.
 pub const RASKIO_UNLIMITED: u32 = u32::MAX;
@@ -101,11 +102,13 @@ pub struct raskio_client_options {
     pub pinned_alloc: Option<unsafe extern "C" fn(user_data: *mut c_void, size: usize) -> *mut c_void>,
     /// Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone.
     pub pinned_free: Option<unsafe extern "C" fn(user_data: *mut c_void, memory: *mut c_void, size: usize)>,
-    /// RASKIO_LOCAL_*. Only RASKIO_LOCAL_AUTO in this version.
+    /// RASKIO_LOCAL_*: how local files are read and written. Nothing is started for them before the first one is opened.
     pub local_backend: u32,
-    /// Entries of an io_uring, for local files.
+    /// Reads and writes of local files in flight for each block device, which has an io_uring of its own: 1 to 32768, and no
+    /// more than max_concurrent_requests. Default 128.
     pub uring_queue_depth: u32,
-    /// Idle milliseconds of the kernel's polling thread, for local files. Default 0: no such thread.
+    /// Milliseconds after which an idle thread of the kernel's sleeps, which takes what is submitted to an io_uring without a system
+    /// call. It costs a whole core while it is awake. Default 0: no such thread.
     pub uring_sqpoll_idle_ms: u32,
     /// RASKIO_CONCURRENCY_*, for MULTI_POLL. RASKIO_CONCURRENCY; default ADAPTIVE.
     pub concurrency: u32,
@@ -270,14 +273,11 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         (RASKIO_HEDGING_OFF, "RASKIO_HEDGING_OFF", Some(false)),
         (RASKIO_HEDGING_ON, "RASKIO_HEDGING_ON", Some(true)),
     ];
-    const LOCALS: [(u32, &str, bool); 3] = [
-        (RASKIO_LOCAL_AUTO, "RASKIO_LOCAL_AUTO", true),
-        (RASKIO_LOCAL_URING, "RASKIO_LOCAL_URING", false),
-        (RASKIO_LOCAL_PREAD, "RASKIO_LOCAL_PREAD", false),
+    const LOCALS: [(u32, &str, Option<LocalBackend>); 3] = [
+        (RASKIO_LOCAL_AUTO, "RASKIO_LOCAL_AUTO", None),
+        (RASKIO_LOCAL_URING, "RASKIO_LOCAL_URING", Some(LocalBackend::Uring)),
+        (RASKIO_LOCAL_PREAD, "RASKIO_LOCAL_PREAD", Some(LocalBackend::Pread)),
     ];
-    if !options::choice("local_backend", options.local_backend, &LOCALS)? {
-        return Err(unsupported("a backend for local files", "leave local_backend zero"));
-    }
     let pinned_pool = match (options.pinned_alloc, options.pinned_free) {
         (None, None) => None,
         (Some(alloc), Some(free)) => Some(PinnedPool { alloc, free, user_data: options.user_data }),
@@ -314,7 +314,7 @@ unsafe fn overrides(options: &raskio_client_options) -> Result<Overrides> {
         max_pinned_bytes: options::set(options.max_pinned_bytes),
         max_free_events: options::set(options.max_free_events),
         pinned_pool,
-        local_backend: None,
+        local_backend: options::choice("local_backend", options.local_backend, &LOCALS)?,
         uring_queue_depth: options::set(options.uring_queue_depth),
         uring_sqpoll_idle_ms: options::set(options.uring_sqpoll_idle_ms),
     })

@@ -92,7 +92,7 @@ layout! {
         op_kind @ 120,
         attempts @ 124,
     }
-    raskio_stats: 400 {
+    raskio_stats: 440 {
         struct_size @ 0,
         ops_started @ 8,
         ops_finished @ 16,
@@ -143,6 +143,11 @@ layout! {
         first_byte_p99_us @ 376,
         first_byte_p999_us @ 384,
         first_byte_max_us @ 392,
+        file_bytes_read @ 400,
+        file_bytes_read_direct @ 408,
+        file_bytes_written @ 416,
+        file_bytes_written_direct @ 424,
+        file_bytes_uring @ 432,
     }
     raskio_read_options: 40 {
         struct_size @ 0,

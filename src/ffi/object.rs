@@ -8,7 +8,7 @@ use super::error::raskio_error;
 use super::op::{completion, raskio_done_fn, raskio_op, raskio_read_options, read_options, start};
 use super::options::{self, Versioned};
 use super::status::raskio_status;
-use super::{bare_status, handle, null, put_optional, status, text, unsupported, value};
+use super::{bare_status, handle, null, put_optional, status, text, value};
 use crate::credentials::Secret;
 use crate::error::{Error, Result};
 use crate::object::{ObjectOptions, infer_endpoint};
@@ -28,11 +28,12 @@ pub const RASKIO_ENDPOINT_S3_PUBLIC: u32 = 3;
 pub const RASKIO_ENDPOINT_S3_PRESIGNED: u32 = 4;
 /// WebHDFS or HttpFS.
 pub const RASKIO_ENDPOINT_WEBHDFS: u32 = 5;
-/// A local file. Not in this version.
+/// A local file, or a block device: file:///path with percent-encoding, or a path as it is. Inferred from file: and from a path
+/// that begins with /, ./ or ../; whoever opens names from elsewhere and means no files leaves it out of allowed_endpoints.
 pub const RASKIO_ENDPOINT_FILE: u32 = 6;
 /// Flag: `size` is the object's size, 0 included.
 pub const RASKIO_OBJECT_SIZE_KNOWN: u32 = 1;
-/// Flag: a local file that raskio_write may change. Not in this version.
+/// Flag: a local file that raskio_write may change, and makes if it is missing.
 pub const RASKIO_OBJECT_WRITABLE: u32 = 2;
 /// Flag: the server's certificate is not verified. Everyone between can read and change everything; logged as a
 /// warning.
@@ -43,6 +44,12 @@ pub const RASKIO_OBJECT_S3_VIRTUAL_HOST: u32 = 8;
 pub const RASKIO_OBJECT_S3_PATH_STYLE: u32 = 16;
 /// Flag: HTTP: the bearer token comes from the callback in the client's options.
 pub const RASKIO_OBJECT_BEARER_FROM_HOST: u32 = 32;
+/// Flag: a local file is read and written past the system's cache where the file system can do that (O_DIRECT), whatever
+/// KVIKIO_AUTO_DIRECT_IO_READ and _WRITE say. What is not aligned goes through the cache, or is read with what surrounds it if
+/// KVIKIO_AUTO_DIRECT_IO_READ_OVERREAD is on. The statistics tell how many bytes went which way.
+pub const RASKIO_OBJECT_DIRECT: u32 = 64;
+/// Flag: never past the system's cache.
+pub const RASKIO_OBJECT_BUFFERED: u32 = 128;
 /// The size is not known yet.
 pub const RASKIO_SIZE_UNKNOWN: u64 = u64::MAX;
 
@@ -287,23 +294,19 @@ pub unsafe extern "C" fn raskio_object_size(object: *const raskio_object) -> u64
     })
 }
 
-/// Drops a local file's pages from the system's cache. Not in this version.
+/// Writes a local file's dirty pages and drops its pages from the system's cache, so that the next read comes from the device:
+/// for tests and measurements. May wait for the device. Any thread, callbacks included.
 ///
 /// error_out: may be NULL; as for raskio_object_open.
 ///
-/// UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+/// UNSUPPORTED: a remote object. INVALID_ARGUMENT: NULL. NOT_FOUND and what else the system says. FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_object_drop_cache(
     object: *mut raskio_object,
     error_out: *mut *mut raskio_error,
 ) -> raskio_status {
     // SAFETY: the C contract: pointers are NULL or valid.
-    unsafe {
-        status(error_out, || {
-            handle::get(object, "object")?;
-            Err(unsupported("raskio_object_drop_cache", "there are no local files yet"))
-        })
-    }
+    unsafe { status(error_out, || handle::get(object, "object")?.drop_cache()) }
 }
 
 /// The options of an object, and nothing that this version lacks.
@@ -329,7 +332,9 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
         | RASKIO_OBJECT_TLS_UNVERIFIED
         | RASKIO_OBJECT_S3_VIRTUAL_HOST
         | RASKIO_OBJECT_S3_PATH_STYLE
-        | RASKIO_OBJECT_BEARER_FROM_HOST;
+        | RASKIO_OBJECT_BEARER_FROM_HOST
+        | RASKIO_OBJECT_DIRECT
+        | RASKIO_OBJECT_BUFFERED;
     options::flags("flags", from.flags, KNOWN)?;
     options::reserved("reserved0", from.reserved0)?;
     let has = |flag: u32| from.flags & flag != 0;
@@ -340,9 +345,11 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
         (false, false) => None,
         (virtual_host, _) => Some(virtual_host),
     };
-    if from.flags & RASKIO_OBJECT_WRITABLE != 0 {
-        return Err(unsupported("RASKIO_OBJECT_WRITABLE", "leave that flag out"));
-    }
+    let direct = match (has(RASKIO_OBJECT_DIRECT), has(RASKIO_OBJECT_BUFFERED)) {
+        (true, true) => return Err(Error::invalid("flags has both DIRECT and BUFFERED; one is possible")),
+        (false, false) => None,
+        (direct, _) => Some(direct),
+    };
     let size_known = from.flags & RASKIO_OBJECT_SIZE_KNOWN != 0;
     if from.size != 0 && !size_known {
         return Err(Error::invalid(format!(
@@ -392,5 +399,7 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
         client_key_password: secret(from.client_key_password, "client_key_password")?,
         proxy: string(from.proxy, "proxy")?,
         unix_socket: string(from.unix_socket, "unix_socket")?,
+        writable: has(RASKIO_OBJECT_WRITABLE),
+        direct,
     })
 }

@@ -31,6 +31,8 @@ pub const RASKIO_MEMORY_CUDA: u32 = 2;
 pub const RASKIO_READ_FROM_END: u32 = 1;
 /// Flag: copies are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_READ_ON_STREAM: u32 = 2;
+/// Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync).
+pub const RASKIO_WRITE_DURABLE: u32 = 4;
 
 /// How one operation runs. NULL: all defaults. Copied before the call returns.
 #[repr(C)]
@@ -41,7 +43,7 @@ pub struct raskio_read_options {
     /// RASKIO_MEMORY_*: where the buffer is. CUDA memory of any kind will do: of cuMemAlloc, stream-ordered, managed, mapped
     /// by hand. With RASKIO_MEMORY_CUDA the driver is loaded if it is not.
     pub memory: u32,
-    /// RASKIO_READ_*, combined with |.
+    /// RASKIO_READ_*, for raskio_write RASKIO_WRITE_*, combined with |.
     pub flags: u32,
     /// Bytes of one request. 0: the client's task_size.
     pub task_size: u64,
@@ -161,6 +163,8 @@ pub(super) struct How {
     pub(super) place: Where,
     /// The last bytes.
     pub(super) from_end: bool,
+    /// A write waits for the device.
+    pub(super) durable: bool,
 }
 
 /// The options of an operation, checked.
@@ -168,6 +172,22 @@ pub(super) struct How {
 /// # Safety
 /// `from` is NULL or points to struct_size readable bytes.
 pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<How> {
+    // SAFETY: promised by the caller.
+    unsafe { op_options(from, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM) }
+}
+
+/// The same for a write.
+///
+/// # Safety
+/// As for [`read_options`].
+pub(super) unsafe fn write_options(from: *const raskio_read_options) -> Result<How> {
+    // SAFETY: promised by the caller.
+    unsafe { op_options(from, RASKIO_WRITE_DURABLE) }
+}
+
+/// # Safety
+/// As for [`read_options`].
+unsafe fn op_options(from: *const raskio_read_options, known: u32) -> Result<How> {
     const MEMORIES: [(u32, &str, Memory); 3] = [
         (RASKIO_MEMORY_AUTO, "RASKIO_MEMORY_AUTO", Memory::Auto),
         (RASKIO_MEMORY_HOST, "RASKIO_MEMORY_HOST", Memory::Host),
@@ -176,7 +196,7 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<Ho
     // SAFETY: promised by the caller.
     let Some(from) = (unsafe { options::read(from) })? else { return Ok(How::default()) };
     let memory = options::choice("memory", from.memory, &MEMORIES)?;
-    options::flags("flags", from.flags, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM)?;
+    options::flags("flags", from.flags, known)?;
     options::reserved("reserved0", from.reserved0)?;
     let stream = (from.flags & RASKIO_READ_ON_STREAM != 0).then_some(from.stream);
     if stream.is_none() && !from.stream.is_null() {
@@ -187,7 +207,9 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<Ho
         task_size: options::set(from.task_size),
         deadline: limited.then(|| Duration::from_millis(from.deadline_ms.into())),
     };
-    Ok(How { options, place: Where { memory, stream }, from_end: from.flags & RASKIO_READ_FROM_END != 0 })
+    let has = |flag: u32| from.flags & flag != 0;
+    let (from_end, durable) = (has(RASKIO_READ_FROM_END), has(RASKIO_WRITE_DURABLE));
+    Ok(How { options, place: Where { memory, stream }, from_end, durable })
 }
 
 /// What the caller says about a buffer.

@@ -9,10 +9,15 @@
 //! trip: an object's size that is not known is learned from the same reply. It is asked for first where the storage has no
 //! such request (WebHDFS) or the server does not answer it as one, and for more than task_size bytes, which then come by
 //! several requests.
+//!
+//! Local files are read by the same calls, and written by raskio_write: by io_uring where the kernel allows it, else by pread on
+//! threads (local_backend of the client). What the kernel has begun cannot be taken back, so a cancel waits for it.
 
 use super::error::raskio_error;
 use super::handle::raskio_object;
-use super::op::{How, Where, completion, raskio_done_fn, raskio_op, raskio_read_options, read_options, start};
+use super::op::{
+    How, Where, completion, raskio_done_fn, raskio_op, raskio_read_options, read_options, start, write_options,
+};
 use super::status::raskio_status;
 use super::{handle, null, put_optional, status, unsupported};
 use crate::error::{Error, Result};
@@ -56,7 +61,7 @@ pub unsafe extern "C" fn raskio_read(
     unsafe {
         status(error_out, || {
             let object = handle::get(object, "object")?;
-            let How { options, place, from_end } = read_options(options)?;
+            let How { options, place, from_end, .. } = read_options(options)?;
             let done = completion(done, user_data, None)?;
             check_from_end(from_end, offset)?;
             let buffer = buffer(data, size, place)?;
@@ -94,7 +99,7 @@ pub unsafe extern "C" fn raskio_read_sync(
             if in_callback() {
                 return Err(would_deadlock("raskio_read_sync"));
             }
-            let How { options, place, from_end } = read_options(options)?;
+            let How { options, place, from_end, .. } = read_options(options)?;
             check_from_end(from_end, offset)?;
             let buffer = buffer(data, size, place)?;
             let bytes = match from_end {
@@ -107,12 +112,19 @@ pub unsafe extern "C" fn raskio_read_sync(
     }
 }
 
-/// Writes size bytes from data to offset of a local file. Not in this version.
+/// Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
+/// is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
 ///
-/// data: size bytes that nobody changes from the call until the callback begins, also after a cancel.
+/// data: size bytes of host memory that nobody changes from the call until the callback begins, also after a cancel. NULL is
+///   allowed when size is 0.
+/// options: may be NULL; flags may have RASKIO_WRITE_DURABLE, stream has no meaning.
 /// The rest as for raskio_read.
 ///
-/// UNSUPPORTED, INVALID_ARGUMENT: NULL. FORKED.
+/// A write that fails (no room, a device that reports an error, a limit) ends with the cause, and bytes of the result are those
+/// that were written: the first ones, if the write took one request (task_size), else those of each request together.
+///
+/// At the call: as for raskio_read; UNSUPPORTED: a remote object, a file that was not opened for writing, device memory. In the
+/// callback: every status that errno leads to, CANCELLED, SHUT_DOWN, TIMED_OUT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_write(
     object: *mut raskio_object,
@@ -125,16 +137,24 @@ pub unsafe extern "C" fn raskio_write(
     op_out: *mut *mut raskio_op,
     error_out: *mut *mut raskio_error,
 ) -> raskio_status {
-    let _ = (offset, options, op_out);
-    // SAFETY: the C contract: pointers are NULL or valid.
+    // SAFETY: the C contract: pointers are NULL or valid; options hold struct_size bytes; nobody changes the bytes from the call
+    // until the callback begins.
     unsafe {
         status(error_out, || {
-            handle::get(object, "object")?;
+            let object = handle::get(object, "object")?;
+            let How { options, place, durable, .. } = write_options(options)?;
+            let done = completion(done, user_data, None)?;
             if data.is_null() && size > 0 {
                 return Err(null("data", "a buffer to write from"));
             }
-            drop(completion(done, user_data, None)?);
-            Err(unsupported("raskio_write", "remote objects can only be read, and there are no local files yet"))
+            let source = match buffer(data.cast_mut(), size, place)? {
+                Buffer::Host(buffer) => buffer.into_source(),
+                Buffer::Cuda(_) => {
+                    return Err(unsupported("writing from device memory", "copy it to host memory first"));
+                }
+            };
+            start(object.write(offset, source, &options, durable, done)?, op_out);
+            Ok(())
         })
     }
 }

@@ -126,6 +126,16 @@ pub struct raskio_stats {
     pub first_byte_p999_us: u64,
     /// The most.
     pub first_byte_max_us: u64,
+    /// Bytes read of local files.
+    pub file_bytes_read: u64,
+    /// Of these, those that went past the system's cache (O_DIRECT).
+    pub file_bytes_read_direct: u64,
+    /// Bytes written to local files.
+    pub file_bytes_written: u64,
+    /// Of these, those that went past the system's cache.
+    pub file_bytes_written_direct: u64,
+    /// Bytes of local files, read or written, that io_uring moved; pread and pwrite moved the others.
+    pub file_bytes_uring: u64,
 }
 
 // SAFETY: repr(C), struct_size first, integers of 8 bytes each, so no padding.
@@ -282,6 +292,11 @@ impl raskio_stats {
             first_byte_p99_us: took.first_byte.quantile(0.99),
             first_byte_p999_us: took.first_byte.quantile(0.999),
             first_byte_max_us: took.first_byte.max_us,
+            file_bytes_read: now.file_bytes_read,
+            file_bytes_read_direct: now.file_bytes_read_direct,
+            file_bytes_written: now.file_bytes_written,
+            file_bytes_written_direct: now.file_bytes_written_direct,
+            file_bytes_uring: now.file_bytes_uring,
         }
     }
 }

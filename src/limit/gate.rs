@@ -5,6 +5,7 @@
 
 use super::Wake;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,6 +62,8 @@ struct State {
 /// Lets in who needs a new connection.
 pub struct ConnectionGate {
     state: Mutex<State>,
+    /// Changes whenever somebody may be let in who was not.
+    changes: AtomicUsize,
     members: Vec<Arc<dyn Wake>>,
 }
 
@@ -74,7 +77,7 @@ pub struct Opening {
 impl ConnectionGate {
     /// For these members, named by their index from now on.
     pub fn new(members: Vec<Arc<dyn Wake>>) -> Arc<ConnectionGate> {
-        Arc::new(ConnectionGate { state: Mutex::default(), members })
+        Arc::new(ConnectionGate { state: Mutex::default(), changes: AtomicUsize::new(0), members })
     }
 
     /// Lets `member` open a connection to `server`.
@@ -91,6 +94,11 @@ impl ConnectionGate {
             state.waiting.push(member);
         }
         entered.map(|id| Opening { gate: self.clone(), server, id })
+    }
+
+    /// Changes whenever asking again may be worth it before its time.
+    pub fn changes(&self) -> usize {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// A connection to `server` was asked for more than once: its queue was full, or the network lost the question.
@@ -189,6 +197,7 @@ impl Drop for Opening {
             // One that was no longer new made room already.
             if server.new.len() < before { std::mem::take(&mut state.waiting) } else { Vec::new() }
         };
+        self.gate.changes.fetch_add(1, Ordering::Release);
         for member in woken {
             self.gate.members[member].wake();
         }

@@ -117,6 +117,11 @@ impl Items {
         let _ = self.items[item as usize].error.set(error);
     }
 
+    /// Requests that carry this item and are not over.
+    pub(super) fn requests_left(&self, item: u32) -> u32 {
+        self.items[item as usize].remaining.load(Ordering::Relaxed)
+    }
+
     /// How this item ended, or what has become of it so far.
     pub fn result(&self, item: usize) -> ItemResult<'_> {
         let item = &self.items[item];
@@ -181,7 +186,7 @@ impl Operation {
         let mut why: Option<Arc<Error>> = None;
         let mut cause = result.err();
         let mut ended = Vec::new();
-        let mut over = 0;
+        let (mut over, mut left) = (0, false);
         for span in spans {
             let item = &items.items[span.item as usize];
             let here = bytes.saturating_sub(span.at).min(span.len);
@@ -194,6 +199,7 @@ impl Operation {
                     None => self.why_over(),
                 });
                 items.fail(span.item, why.clone());
+                left |= items.requests_left(span.item) > 1;
             }
             if item.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
                 over += 1;
@@ -201,6 +207,10 @@ impl Operation {
                     ended.push(span.item);
                 }
             }
+        }
+        // What ended the whole has had them looked for.
+        if left && !self.is_over() {
+            self.sweep();
         }
         // A batch of nothing ends like one of something.
         let over = if items.is_empty() { 1 } else { over };
@@ -228,9 +238,9 @@ impl Operation {
     /// Why a request ended without an error of its own, and without all of its bytes.
     fn why_over(&self) -> Arc<Error> {
         let ended_by = self.outcome.lock().ended_by.clone();
-        ended_by.unwrap_or_else(|| {
+        self.first_of_batch(ended_by.unwrap_or_else(|| {
             let words = "a request of a batch ended without all of its bytes; this is a bug in RaskIO";
-            self.first_of_batch(Arc::new(Error::new(ErrorKind::Internal, words)))
-        })
+            Arc::new(Error::new(ErrorKind::Internal, words))
+        }))
     }
 }

@@ -34,7 +34,7 @@ pub type Completion = Box<dyn FnOnce(&OpResult<'_>) + Send>;
 
 /// Who is told about an operation's life: the client.
 pub trait OpOwner: Send + Sync {
-    /// `op` will never need its transfers' results: look for them and end them.
+    /// `op` will never need the results of some transfers ([`Operation::is_over_for`]): look for them and end them.
     fn cancel_requested(&self, op: &Operation);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
@@ -66,9 +66,9 @@ pub fn call_host<R>(callback: impl FnOnce() -> R) -> Option<R> {
 
 struct Outcome {
     completion: Option<Completion>,
-    /// The first error.
+    /// The first error; of a batch, that of the first item that failed.
     error: Option<Arc<Error>>,
-    /// What ended everything that was left. The first error, but for a batch.
+    /// What ended everything that was left.
     ended_by: Option<Arc<Error>>,
     /// Dropped after the completion: a running operation keeps its client alive.
     owner: Option<Arc<dyn OpOwner>>,
@@ -228,12 +228,28 @@ impl Operation {
         }
     }
 
-    /// Records `error` for what this part belongs to: the operation, or items of a batch. Of those that fail so, what is left
-    /// ends as it is come upon.
+    /// Records `error` for what this part belongs to: the operation, or items of a batch. Other requests for those end soon,
+    /// unless they are for others too.
     pub fn fail_part(&self, part: &Part, error: Error) {
         let Some(items) = &self.items else { return self.fail(error) };
         let error = self.first_of_batch(Arc::new(error));
-        part.items().for_each(|item| items.fail(item, error.clone()));
+        let mut left = false;
+        for item in part.items() {
+            items.fail(item, error.clone());
+            // The one that says so is not over itself.
+            left |= items.requests_left(item) > 1;
+        }
+        if left {
+            self.sweep();
+        }
+    }
+
+    /// Has the transports look for requests that nobody waits for any more.
+    fn sweep(&self) {
+        let owner = self.outcome.lock().owner.clone();
+        if let Some(owner) = owner {
+            owner.cancel_requested(self);
+        }
     }
 
     /// Keeps what ends the operation; returns whom to tell, if it was this.
@@ -244,7 +260,10 @@ impl Operation {
         }
         let error = Arc::new(error);
         outcome.ended_by = Some(error.clone());
-        outcome.error.get_or_insert(error);
+        // A batch fails by its items: this may come when each of them has its bytes.
+        if self.items.is_none() {
+            outcome.error.get_or_insert(error);
+        }
         self.over.store(true, Ordering::Release);
         outcome.owner.clone()
     }
@@ -291,7 +310,7 @@ impl Operation {
         self.has_begun();
         let (completion, error, cancelled, owner) = {
             let mut outcome = self.outcome.lock();
-            let cancelled = outcome.ended_by.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
+            let cancelled = outcome.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Cancelled);
             (outcome.completion.take(), outcome.error.take(), cancelled, outcome.owner.take())
         };
         let result = OpResult {

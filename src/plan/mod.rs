@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | [`split`](mod@split) | one range becomes requests of a size |
+//! | [`direct`] | what of a file is moved past the system's cache |
 //! | [`coalesce`] | many ranges become fewer requests, and each knows what of it goes where |
 
 pub mod coalesce;
+pub mod direct;
 pub mod split;
 
 pub use split::{MOST_REQUESTS, checked_count, request_count, split};

@@ -2,7 +2,7 @@
 
 use super::{Group, Kind, RequestDone, Sink, Staging, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys::mem::{Buffer, BufferPart, HostBuffer};
+use crate::sys::mem::{Buffer, BufferPart, HostBuffer, Span};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -60,12 +60,23 @@ impl Target for HostTarget {
     }
 }
 
+/// Of parts that share a request, those of fewer bytes are not worth a read of their own: copying so many takes 10 µs.
+const WORTH_A_READ: u64 = 64 << 10;
+
 /// A part of the caller's buffer.
 pub struct HostSink(pub HostBuffer);
 
 impl Sink for HostSink {
     fn write(&mut self, bytes: &[u8]) -> bool {
         self.0.write(bytes)
+    }
+
+    fn lend(&mut self) -> Option<Span<'_>> {
+        Some(self.0.room())
+    }
+
+    fn filled(&mut self, n: usize) -> bool {
+        self.0.filled(n as u64)
     }
 
     fn written(&self) -> u64 {
@@ -99,16 +110,51 @@ impl HostScatter {
     }
 }
 
+impl HostScatter {
+    /// Those that begin before `end` are reached.
+    fn reach(&mut self, end: u64) {
+        while self.parts.get(self.next).is_some_and(|(at, _)| *at < end) {
+            self.open.push(self.next);
+            self.next += 1;
+        }
+    }
+
+    /// The one part that the next bytes go to, and how many go to it alone.
+    fn alone(&mut self) -> Option<(usize, u64)> {
+        self.reach(self.written + 1);
+        let [only] = self.open[..] else { return None };
+        let next = self.parts.get(self.next).map_or(self.len, |(at, _)| *at);
+        let (_, buffer) = &self.parts[only];
+        Some((only, (buffer.len() - buffer.written()).min(next.saturating_sub(self.written))))
+    }
+}
+
 impl Sink for HostScatter {
+    fn lend(&mut self) -> Option<Span<'_>> {
+        let (only, n) = self.alone().filter(|(_, n)| *n >= WORTH_A_READ)?;
+        Some(self.parts[only].1.room().cut(usize::try_from(n).unwrap_or(usize::MAX)))
+    }
+
+    fn filled(&mut self, n: usize) -> bool {
+        let bytes = n as u64;
+        let Some((only, lent)) = self.alone() else { return n == 0 };
+        if bytes > lent || !self.parts[only].1.filled(bytes) {
+            return false;
+        }
+        self.written += bytes;
+        let (_, buffer) = &self.parts[only];
+        if buffer.written() == buffer.len() {
+            self.open.clear();
+        }
+        true
+    }
+
     fn write(&mut self, bytes: &[u8]) -> bool {
         let (begin, end) = (self.written, self.written + bytes.len() as u64);
         if end > self.len {
             return false;
         }
-        while self.parts.get(self.next).is_some_and(|(at, _)| *at < end) {
-            self.open.push(self.next);
-            self.next += 1;
-        }
+        self.reach(end);
         let mut fits = true;
         self.open.retain(|&number| {
             let (at, buffer) = &mut self.parts[number];
@@ -150,6 +196,42 @@ mod tests {
         assert!(!sink.write(b"x"), "more than was asked for");
         drop(sink);
         memory
+    }
+
+    #[test]
+    fn a_part_that_is_alone_is_lent_and_what_others_want_too_is_written() {
+        const K: usize = 1 << 10;
+        let bytes: Vec<u8> = (0..400 * K).map(|i| (i % 251) as u8).collect();
+        // Two beside each other, a gap, two that overlap, a small one.
+        let places = [(0, 100 * K), (100 * K, 100 * K), (210 * K, 90 * K), (299 * K, 80 * K), (390 * K, K)];
+        let mut memory: Vec<Vec<u8>> = places.iter().map(|&(_, len)| vec![0xEE; len]).collect();
+        let parts = places.iter().zip(&mut memory).map(|(&(at, _), memory)| (at as u64, crate::sys::mem::lent(memory)));
+        let mut sink = HostScatter::new(bytes.len() as u64, parts.collect());
+        let mut lent = Vec::new();
+        while (sink.written() as usize) < bytes.len() {
+            let at = sink.written() as usize;
+            match sink.lend().map(|span| span.len()) {
+                // Half of it is filled, as by a short read.
+                Some(n) => {
+                    lent.push((at, n));
+                    let some = n.div_ceil(2);
+                    assert!(!sink.filled(n + 1), "more than was lent");
+                    assert!(sink.lend().unwrap().fill(&bytes[at..at + some]));
+                    assert!(sink.filled(some));
+                }
+                None => assert!(sink.write(&bytes[at..(at + 3000).min(bytes.len())])),
+            }
+        }
+        assert!(lent.len() >= 3, "{lent:?}");
+        for (at, n) in lent {
+            let touched: Vec<_> = places.iter().filter(|&&(start, len)| start < at + n && at < start + len).collect();
+            assert!(touched.len() == 1 && at >= touched[0].0 && at + n <= touched[0].0 + touched[0].1, "{at}+{n}");
+            assert!(n >= WORTH_A_READ as usize);
+        }
+        drop(sink);
+        for ((at, len), got) in places.iter().zip(memory) {
+            assert_eq!(got, bytes[*at..at + len], "{at}+{len}");
+        }
     }
 
     #[test]

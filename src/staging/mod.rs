@@ -11,7 +11,7 @@ use crate::object::ObjectCore;
 use crate::op::Operation;
 use crate::op::items::Part;
 use crate::stats::Stats;
-use crate::sys::mem::{Buffer, BufferPart};
+use crate::sys::mem::{Buffer, BufferPart, Span};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -163,6 +163,18 @@ pub trait Sink: Send {
     /// Appends `bytes`; false, with nothing written, if they do not fit.
     #[must_use]
     fn write(&mut self, bytes: &[u8]) -> bool;
+
+    /// Where the next bytes go, for who can put them there without a copy; `None`: write them. What is lent may be less than
+    /// what is missing. It stays where it is until the sink is written to, paused or committed.
+    fn lend(&mut self) -> Option<Span<'_>> {
+        None
+    }
+
+    /// The first `n` bytes of what was lent are there; false, with nothing changed, if there were not so many.
+    #[must_use]
+    fn filled(&mut self, n: usize) -> bool {
+        n == 0
+    }
 
     /// Bytes written so far, over all attempts.
     fn written(&self) -> u64;

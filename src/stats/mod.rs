@@ -40,8 +40,6 @@ macro_rules! numbers {
             pub first_byte_latency: Histogram,
             /// Who is told of what numbers do not tell.
             pub observer: Observer,
-            /// In the list of [`process`], of the process of this generation.
-            registered: Option<u64>,
         }
 
         /// What the numbers were at one moment.
@@ -106,6 +104,11 @@ numbers! {
     Microseconds tls_us "Time in TLS handshakes.",
     Microseconds wait_us "Time from a request's being sent to the first byte of its answer.",
     Microseconds body_us "Time from the first byte of answers to their last.",
+    Counter file_bytes_read "Bytes read of local files.",
+    Counter file_bytes_read_direct "Of these, those that went past the system's cache.",
+    Counter file_bytes_written "Bytes written to local files.",
+    Counter file_bytes_written_direct "Of these, those that went past the system's cache.",
+    Counter file_bytes_uring "Bytes of local files that io_uring moved; pread and pwrite moved the others.",
 }
 
 /// How long things took.
@@ -141,14 +144,6 @@ impl Latencies {
         self.op.add(&other.op);
         self.request.add(&other.request);
         self.first_byte.add(&other.first_byte);
-    }
-}
-
-impl Drop for Stats {
-    fn drop(&mut self) {
-        if let Some(generation) = self.registered {
-            process::ended(generation, &self.snapshot(), &self.latencies());
-        }
     }
 }
 

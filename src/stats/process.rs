@@ -3,15 +3,30 @@
 use super::{Latencies, Snapshot, Stats};
 use crate::sync::Mutex;
 use crate::sys::per_process::PerProcess;
-use crate::sys::process;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 #[derive(Default)]
 struct All {
-    living: Vec<Weak<Stats>>,
+    /// Held here as well, so that nothing is ever in neither sum.
+    clients: Vec<Arc<Stats>>,
     ended: Snapshot,
     ended_latencies: Latencies,
     fault: Option<String>,
+}
+
+impl All {
+    /// Adds up what nobody can change any more: those that are held here alone.
+    fn fold(&mut self) {
+        let All { clients, ended, ended_latencies, .. } = self;
+        clients.retain(|stats| {
+            let living = Arc::strong_count(stats) > 1;
+            if !living {
+                ended.add(&stats.snapshot(), false);
+                ended_latencies.add(&stats.latencies());
+            }
+            living
+        });
+    }
 }
 
 /// A forked child begins with nothing: the clients stay with its parent.
@@ -23,24 +38,11 @@ fn all() -> &'static Mutex<All> {
 
 /// A client's numbers, counted in from now on.
 pub(super) fn register() -> Arc<Stats> {
-    let mut stats = Stats::default();
-    stats.registered = Some(process::generation());
-    let stats = Arc::new(stats);
+    let stats = Arc::<Stats>::default();
     let mut all = all().lock();
-    all.living.retain(|one| one.strong_count() > 0);
-    all.living.push(Arc::downgrade(&stats));
+    all.fold();
+    all.clients.push(stats.clone());
     stats
-}
-
-/// The numbers of a client that is gone, which stay in the sum.
-pub(super) fn ended(generation: u64, numbers: &Snapshot, latencies: &Latencies) {
-    // A child may drop what it inherited: that was counted by its parent.
-    if generation != process::generation() {
-        return;
-    }
-    let mut all = all().lock();
-    all.ended.add(numbers, false);
-    all.ended_latencies.add(latencies);
 }
 
 /// Something went wrong inside RaskIO that should not have, and was contained.
@@ -55,16 +57,12 @@ pub fn last_fault() -> Option<String> {
 
 /// The sums over all clients. Of what is there now (in flight, queued, pinned), those of the living.
 pub fn read() -> (Snapshot, Latencies) {
-    let (living, mut numbers, mut latencies) = {
-        let all = all().lock();
-        let living: Vec<Arc<Stats>> = all.living.iter().filter_map(Weak::upgrade).collect();
-        (living, all.ended, all.ended_latencies.clone())
-    };
-    for stats in living {
+    let mut all = all().lock();
+    all.fold();
+    let (mut numbers, mut latencies) = (all.ended, all.ended_latencies.clone());
+    for stats in &all.clients {
         numbers.add(&stats.snapshot(), true);
         latencies.add(&stats.latencies());
-        // Outside the lock, should this be the last reference.
-        drop(stats);
     }
     (numbers, latencies)
 }

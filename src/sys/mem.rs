@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::sys::cuda::{CudaBuffer, CudaPart};
+use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A caller's buffer, wherever it is.
 pub enum Buffer {
@@ -109,6 +111,191 @@ impl HostBuffer {
         }
         self.written += n;
         true
+    }
+}
+
+impl HostBuffer {
+    /// The room that is left, to be filled by the kernel.
+    pub fn room(&mut self) -> Span<'_> {
+        Span::new(self.start.wrapping_add(self.written as usize), (self.len - self.written) as usize, None)
+    }
+
+    /// The first `n` bytes of the room have been filled; false, with nothing changed, if there are not so many.
+    #[must_use]
+    pub fn filled(&mut self, n: u64) -> bool {
+        let fits = n <= self.len - self.written;
+        if fits {
+            self.written += n;
+        }
+        fits
+    }
+
+    /// The same memory, to be written to a file: from now on it is only read.
+    pub fn into_source(self) -> HostSource {
+        HostSource { start: self.start, len: self.len }
+    }
+}
+
+/// Memory of a caller's that goes into a file: nobody changes it from the call until the completion begins.
+#[derive(Debug)]
+pub struct HostSource {
+    start: *const u8,
+    len: u64,
+}
+
+// SAFETY: plain memory that its maker promised to be readable by RaskIO from any one thread.
+unsafe impl Send for HostSource {}
+
+impl HostSource {
+    /// The one unsafe promise about memory that is written to a file.
+    ///
+    /// # Safety
+    /// `start` must be valid for reads of `len` bytes, and nothing may write them, until this and every part split from it
+    /// are dropped.
+    pub unsafe fn new(start: *const u8, len: u64) -> HostSource {
+        HostSource { start, len }
+    }
+
+    /// Bytes that it holds.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes the first `n` bytes off (all of them, if there are fewer).
+    pub fn split_to(&mut self, n: u64) -> HostSource {
+        let n = n.min(self.len);
+        let head = HostSource { start: self.start, len: n };
+        self.start = self.start.wrapping_add(n as usize);
+        self.len -= n;
+        head
+    }
+
+    /// What lies from `at` on, to be read by the kernel.
+    pub fn rest(&self, at: u64) -> Span<'_> {
+        let at = at.min(self.len);
+        // A span that is written to a file is only read (`sys::file`, `sys::uring`).
+        Span::new(self.start.wrapping_add(at as usize).cast_mut(), (self.len - at) as usize, None)
+    }
+}
+
+/// Memory that is lent to the kernel: to be filled by a read, or to be read by a write. It lies outside of whoever lends it, so
+/// that moving the lender moves nothing.
+#[derive(Debug)]
+pub struct Span<'a> {
+    start: *mut u8,
+    len: usize,
+    fixed: Option<Fixed>,
+    lent: PhantomData<&'a mut [u8]>,
+}
+
+/// The pinned memory that a span is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// Its number, never used again for other memory.
+    pub id: u64,
+    /// Where it begins.
+    pub start: usize,
+    /// Bytes that it has.
+    pub len: usize,
+}
+
+impl Fixed {
+    /// For this memory, which keeps the number for as long as it lives.
+    pub(in crate::sys) fn new(start: *mut u8, len: usize) -> Fixed {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Fixed { id: NEXT.fetch_add(1, Ordering::Relaxed), start: start as usize, len }
+    }
+}
+
+impl Span<'_> {
+    /// `len` bytes at `start`, which the lender has to lend.
+    pub(in crate::sys) fn new(start: *mut u8, len: usize, fixed: Option<Fixed>) -> Self {
+        Span { start, len, fixed, lent: PhantomData }
+    }
+
+    /// Bytes that it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Its first `n` bytes, or all of it.
+    pub fn cut(self, n: usize) -> Self {
+        Span { len: self.len.min(n), ..self }
+    }
+
+    /// What the kernel does: puts `bytes` at its start; false if they do not fit.
+    #[cfg(test)]
+    pub fn fill(self, bytes: &[u8]) -> bool {
+        let fits = bytes.len() <= self.len;
+        if fits {
+            // SAFETY: the lender lends `len` bytes.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start, bytes.len()) };
+        }
+        fits
+    }
+
+    pub(in crate::sys) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(in crate::sys) fn fixed(&self) -> Option<Fixed> {
+        self.fixed
+    }
+}
+
+/// Pages of our own, for what cannot be read to where it belongs at once.
+#[derive(Debug)]
+pub struct Pages {
+    start: *mut u8,
+    size: usize,
+    fixed: Fixed,
+}
+
+// SAFETY: plain memory that this value alone refers to.
+unsafe impl Send for Pages {}
+
+impl Pages {
+    /// At least `size` bytes, zeroed.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY.
+    pub fn new(size: usize) -> Result<Pages> {
+        let size = size.max(1).next_multiple_of(page_size());
+        let start = map_pages(size, 0)?;
+        Ok(Pages { start, size, fixed: Fixed::new(start, size) })
+    }
+
+    /// All of it, to be filled.
+    pub fn span(&mut self) -> Span<'_> {
+        Span::new(self.start, self.size, Some(self.fixed))
+    }
+
+    /// What it holds.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `size` bytes are mapped and zeroed at first; whoever fills them has lent them from `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.start, self.size) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, and no span of it is left.
+        unsafe { unmap_pages(self.start, self.size) };
     }
 }
 

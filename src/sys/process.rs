@@ -113,6 +113,14 @@ pub fn open_file_limit() -> Option<u64> {
     (outcome == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// The soft limit of bytes that may be locked in memory, `None` if there is none.
+pub fn memory_lock_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: one writable rlimit is passed.
+    let outcome = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    (outcome == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// What a new thread is handed.
 struct Start {
     name: CString,

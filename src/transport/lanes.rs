@@ -26,11 +26,13 @@ pub struct Lanes<T> {
     /// What the lane at the front has had of its turn.
     requests: usize,
     bytes: u64,
+    /// What came first has had so many since a lane had its turn.
+    urgent_run: usize,
 }
 
 impl<T> Default for Lanes<T> {
     fn default() -> Lanes<T> {
-        Lanes { urgent: VecDeque::new(), lanes: VecDeque::new(), len: 0, requests: 0, bytes: 0 }
+        Lanes { urgent: VecDeque::new(), lanes: VecDeque::new(), len: 0, requests: 0, bytes: 0, urgent_run: 0 }
     }
 }
 
@@ -59,9 +61,33 @@ impl<T: Weigh> Lanes<T> {
         self.len += 1;
     }
 
+    /// Lanes, what comes before them counted one by one.
+    pub fn lanes(&self) -> usize {
+        self.urgent.len() + self.lanes.len()
+    }
+
+    /// Whether what came first is next. It has turns, too: retries that are due at once hold up nobody for long.
+    fn is_urgent(&self) -> bool {
+        !self.urgent.is_empty() && (self.urgent_run < TURN_REQUESTS || self.lanes.is_empty())
+    }
+
     /// What [`Lanes::pop`] will give.
     pub fn front(&self) -> Option<&T> {
-        self.urgent.front().or_else(|| self.lanes.front()?.as_slice().first())
+        if self.is_urgent() { self.urgent.front() } else { self.lanes.front()?.as_slice().first() }
+    }
+
+    /// What is at the front is held up: it goes behind the others, and keeps its order.
+    pub fn rotate(&mut self) {
+        if self.is_urgent() {
+            self.lanes.extend(self.urgent.pop_front().map(|one| vec![one].into_iter()));
+        } else {
+            self.turn_is_over();
+            self.lanes.rotate_left(usize::from(!self.lanes.is_empty()));
+        }
+    }
+
+    fn turn_is_over(&mut self) {
+        (self.requests, self.bytes, self.urgent_run) = (0, 0, 0);
     }
 
     /// The next in turn.
@@ -71,10 +97,22 @@ impl<T: Weigh> Lanes<T> {
 
     /// The next in turn whose lane is not held up: of each, `may` is asked about the first alone.
     pub fn pop_if(&mut self, may: impl Fn(&T) -> bool) -> Option<T> {
-        if let Some(at) = self.urgent.iter().position(&may) {
+        if self.is_urgent() {
+            if let Some(at) = self.urgent.iter().position(&may) {
+                self.len -= 1;
+                self.urgent_run += 1;
+                return self.urgent.remove(at);
+            }
+        }
+        let Some(one) = self.pop_lane(&may) else {
+            let at = self.urgent.iter().position(&may)?;
             self.len -= 1;
             return self.urgent.remove(at);
-        }
+        };
+        Some(one)
+    }
+
+    fn pop_lane(&mut self, may: impl Fn(&T) -> bool) -> Option<T> {
         let at = self.lanes.iter().position(|lane| lane.as_slice().first().is_some_and(&may))?;
         let one = self.lanes[at].next()?;
         self.len -= 1;
@@ -91,7 +129,7 @@ impl<T: Weigh> Lanes<T> {
             let lane = self.lanes.remove(at);
             self.lanes.extend(lane.filter(|_| left));
             if at == 0 {
-                (self.requests, self.bytes) = (0, 0);
+                self.turn_is_over();
             }
         }
         Some(one)
@@ -220,5 +258,32 @@ mod tests {
         lanes.push(vec![('a', 1), ('b', 1)]);
         lanes.push_first(('c', 1));
         assert_eq!((lanes.drain().len(), lanes.len(), lanes.pop()), (3, 0, None));
+    }
+
+    #[test]
+    fn what_comes_first_has_turns_as_well() {
+        let mut lanes = Lanes::default();
+        lanes.push(vec![('l', 1); 3]);
+        lanes.push(vec![('m', 1)]);
+        (0..3 * TURN_REQUESTS).for_each(|_| lanes.push_first(('u', 1)));
+        let order = order(&mut lanes);
+        assert_eq!(order.len(), 3 * TURN_REQUESTS + 4);
+        assert_eq!(order.find('l'), Some(TURN_REQUESTS), "{order}");
+        assert_eq!(order.find('m'), Some(2 * TURN_REQUESTS + 3), "{order}");
+    }
+
+    #[test]
+    fn what_is_held_up_goes_behind_the_others() {
+        let mut lanes = Lanes::default();
+        lanes.push(vec![('a', 1), ('b', 1)]);
+        lanes.push(vec![('c', 1)]);
+        lanes.push_first(('u', 1));
+        assert_eq!(lanes.lanes(), 3);
+        lanes.rotate();
+        lanes.rotate();
+        assert_eq!((lanes.lanes(), lanes.len()), (3, 4));
+        assert_eq!(order(&mut lanes), "cuab");
+        lanes.rotate();
+        assert!(lanes.is_empty());
     }
 }

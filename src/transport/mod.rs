@@ -1,5 +1,6 @@
 //! Moving bytes: what every way of doing it has in common.
 
+pub mod file;
 pub mod inbox;
 pub mod lanes;
 pub mod reactor;
@@ -9,6 +10,7 @@ pub mod waker;
 use crate::config::{Backend, Config};
 use crate::endpoint::{Amended, Target};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory;
 use crate::object::ObjectCore;
 use crate::op::Operation;
 use crate::op::items::Part;
@@ -17,8 +19,10 @@ use crate::profile::Span;
 use crate::retry::History;
 use crate::staging::{self, Owner, RequestDone, Room, Sink, Told};
 use crate::stats::Stats;
+use crate::sys::mem::HostSource;
 use lanes::Weigh;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 /// A way of moving bytes. Threads of its own, started when it is made.
@@ -50,7 +54,7 @@ pub struct Kind {
     pub start: Start,
 }
 
-/// Every kind.
+/// Every kind for remote objects; those for local files are in [`file::KINDS`].
 pub const KINDS: &[Kind] = &[thread_pool::KIND, reactor::pool::KIND];
 
 /// What a request does.
@@ -71,6 +75,20 @@ pub enum Job {
     },
     /// Reads the last bytes of an object whose size is not known. It becomes a read when that is.
     End(Box<End>),
+    /// Writes to a local file.
+    Write(Box<Write>),
+}
+
+/// Bytes for a file.
+pub struct Write {
+    /// Where they go.
+    pub range: ByteRange,
+    /// Where they are.
+    pub source: HostSource,
+    /// So many are there.
+    pub written: u64,
+    /// Of a write that is to be durable: the requests of it that are not over. The last one waits for the device.
+    pub unsynced: Option<Arc<AtomicUsize>>,
 }
 
 /// The last bytes of an object.
@@ -168,6 +186,18 @@ impl Transfer {
         self.waits = Span::default();
     }
 
+    /// Room for so many requests, and memory for what they hold. `what`: what for.
+    ///
+    /// # Errors
+    /// OUT_OF_MEMORY.
+    pub fn room(count: usize, what: impl Fn() -> String) -> Result<Vec<Transfer>> {
+        /// Of a request's sink, the larger of the kinds.
+        const SINK: usize = 256;
+        let room = memory::vec(count, &what)?;
+        memory::check(count, SINK, &what)?;
+        Ok(room)
+    }
+
     /// What it does.
     pub fn job(&self) -> &Job {
         self.job.as_ref().unwrap_or(&Job::Nothing)
@@ -199,8 +229,13 @@ impl Transfer {
                 EndTo::Sink(sink) => sink.line(),
                 EndTo::Target(..) => None,
             },
-            Job::Nothing | Job::Stat { .. } => None,
+            Job::Nothing | Job::Stat { .. } | Job::Write(_) => None,
         }
+    }
+
+    /// Whether it is for the transport of local files.
+    pub fn is_local(&self) -> bool {
+        self.object.endpoint().local().is_some()
     }
 
     /// Whether its next attempt asks for the size, and if so, whether by a GET.
@@ -211,7 +246,7 @@ impl Transfer {
                 Ask::Size { probe } => Some(probe),
                 Ask::End => None,
             },
-            Job::Nothing | Job::Read { .. } => None,
+            Job::Nothing | Job::Read { .. } | Job::Write(_) => None,
         }
     }
 
@@ -219,7 +254,7 @@ impl Transfer {
     pub fn asks_end(&self) -> Option<u64> {
         match self.job() {
             Job::End(end) if end.ask == Ask::End => Some(end.len),
-            Job::End(_) | Job::Nothing | Job::Stat { .. } | Job::Read { .. } => None,
+            Job::End(_) | Job::Nothing | Job::Stat { .. } | Job::Read { .. } | Job::Write(_) => None,
         }
     }
 
@@ -228,7 +263,7 @@ impl Transfer {
         match &mut self.job {
             Some(Job::Stat { probe }) => *probe = by_get,
             Some(Job::End(end)) => end.ask = Ask::Size { probe: by_get },
-            Some(Job::Nothing | Job::Read { .. }) | None => {}
+            Some(Job::Nothing | Job::Read { .. } | Job::Write(_)) | None => {}
         }
     }
 
@@ -258,11 +293,25 @@ impl Transfer {
                 Found::Read(self)
             }
             EndTo::Target(mut target, task_size) => {
+                let count = plan::checked_count(self.object.name(), range.len, task_size);
+                let room = count.and_then(|count| {
+                    let words =
+                        || format!("to queue its {count} requests of {task_size} bytes; use a larger task size");
+                    Transfer::room(count, words)
+                });
+                let mut several = match room {
+                    Ok(several) => several,
+                    Err(error) => {
+                        let to = EndTo::Target(target, task_size);
+                        self.job = Some(Job::End(Box::new(End { len: end.len, ask: end.ask, to })));
+                        return Found::No(self, error);
+                    }
+                };
                 let make = |range: ByteRange| {
                     let job = Job::Read { range, sink: target.next(range.len) };
                     Transfer::new(self.op.clone(), self.part.clone(), self.object.clone(), job)
                 };
-                let several: Vec<Transfer> = plan::split(range.start, range.len, task_size).map(make).collect();
+                several.extend(plan::split(range.start, range.len, task_size).map(make));
                 // No more than fit into the memory that holds them.
                 let more = u32::try_from(several.len() - 1).unwrap_or(u32::MAX);
                 self.op.add_requests(&self.part, more);
@@ -292,6 +341,7 @@ impl Transfer {
     pub fn missing(&self) -> Option<ByteRange> {
         match self.job() {
             Job::Read { range, sink } => Some(range.skip(sink.written())),
+            Job::Write(write) => Some(write.range.skip(write.written)),
             Job::Nothing | Job::Stat { .. } | Job::End(_) => None,
         }
     }
@@ -300,6 +350,7 @@ impl Transfer {
     pub fn written(&self) -> u64 {
         match self.job() {
             Job::Read { sink, .. } => sink.written(),
+            Job::Write(write) => write.written,
             Job::Nothing | Job::Stat { .. } | Job::End(_) => 0,
         }
     }
@@ -313,7 +364,7 @@ impl Transfer {
                 // Not before bytes may come.
                 (EndTo::Sink(_) | EndTo::Target(..), _) => Room::Yes,
             },
-            Some(Job::Nothing | Job::Stat { .. }) | None => Room::Yes,
+            Some(Job::Nothing | Job::Stat { .. } | Job::Write(_)) | None => Room::Yes,
         }
     }
 
@@ -325,7 +376,7 @@ impl Transfer {
                 EndTo::Sink(sink) => sink,
                 EndTo::Target(..) => return,
             },
-            Some(Job::Nothing | Job::Stat { .. }) | None => return,
+            Some(Job::Nothing | Job::Stat { .. } | Job::Write(_)) | None => return,
         };
         sink.pause(&Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() });
     }
@@ -334,6 +385,7 @@ impl Transfer {
     pub fn describe(&self) -> String {
         match self.job() {
             Job::Read { range, .. } => format!("{}: bytes {range}", self.object.name()),
+            Job::Write(write) => format!("{}: writing bytes {}", self.object.name(), write.range),
             Job::End(end) => format!("{}: the last {} bytes", self.object.name(), end.len),
             Job::Stat { .. } => format!("{}: stat", self.object.name()),
             Job::Nothing => self.object.name().to_owned(),
@@ -351,6 +403,10 @@ impl Transfer {
         let owner = Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() };
         match job {
             Job::Read { range, sink } => sink.commit(RequestDone::new(owner, range.len, result)),
+            Job::Write(write) => {
+                let Write { range, written, .. } = *write;
+                RequestDone::new(owner, range.len, result).finish(written);
+            }
             // Of the end something is missing, whatever it is.
             Job::End(end) => {
                 drop(end.to);
@@ -369,12 +425,15 @@ pub enum Found {
     Read(Transfer),
     /// Several.
     Several(Vec<Transfer>),
+    /// What cannot be had.
+    No(Transfer, Error),
 }
 
 impl Weigh for Transfer {
     fn weight(&self) -> u64 {
         match self.job() {
             Job::Read { range, .. } => range.len,
+            Job::Write(write) => write.range.len,
             Job::End(end) => end.len,
             Job::Nothing | Job::Stat { .. } => 0,
         }

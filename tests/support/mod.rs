@@ -5,6 +5,7 @@
 pub mod batch;
 pub mod child;
 pub mod cuda;
+pub mod files;
 pub mod relay;
 
 use raskio::client::{Client, Hooks, OnShutDown};

@@ -35,7 +35,7 @@ pub const KIND: Kind = Kind { number: 2, name: "S3", coalesce_gap: COALESCE_GAP,
 pub const PUBLIC: Kind = Kind { number: 3, name: "S3_PUBLIC", coalesce_gap: COALESCE_GAP, matches, open };
 
 /// A request takes tens of milliseconds there, and is paid for. Ranges of 4 KiB so far apart come 7 times as fast merged as not,
-/// for the same CPU; twice as far, 3 times as fast for nearly twice the CPU (docs/batches.md).
+/// for the same CPU; twice as far, 3 times as fast for twice the CPU (docs/batches.md).
 pub(super) const COALESCE_GAP: u64 = 128 << 10;
 
 /// Where nothing names a region. AWS answers there with the right one.

@@ -9,7 +9,7 @@ use crate::staging::Told;
 use crate::stats::{self, Stats};
 use crate::sync::Mutex;
 use crate::sys::cuda::{CudaPart, Current, Failure, Pinned, PinnedPool, Stream};
-use crate::sys::mem::page_size;
+use crate::sys::mem::{Span, page_size};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -396,6 +396,21 @@ impl BounceBuffer {
         let fits = self.pinned.as_mut().is_some_and(|pinned| pinned.write(self.written, bytes));
         if fits {
             self.written += bytes.len();
+        }
+        fits
+    }
+
+    /// The room that is left, to be filled by the kernel.
+    pub fn room(&mut self) -> Option<Span<'_>> {
+        self.pinned.as_mut().map(|pinned| pinned.room(self.written))
+    }
+
+    /// The first `n` bytes of the room have been filled; false, with nothing changed, if there are not so many.
+    #[must_use]
+    pub fn filled(&mut self, n: usize) -> bool {
+        let fits = self.pinned.as_ref().is_some_and(|pinned| n <= pinned.size() - self.written);
+        if fits {
+            self.written += n;
         }
         fits
     }

@@ -14,12 +14,12 @@ use super::{Group, Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
-use crate::profile::{self, Span};
+use crate::profile;
 use crate::stats::Stats;
 use crate::sync::Mutex;
 use crate::sys::cuda::pointer::Home;
 use crate::sys::cuda::{Context, CudaBuffer, CudaPart, Relaxed};
-use crate::sys::mem::{Buffer, BufferPart};
+use crate::sys::mem::{Buffer, BufferPart, Span};
 use crate::sys::process;
 use bounce_buffer::{BounceBuffer, Limits, Place, Taken, Turn};
 use lane::{Copy, Then};
@@ -259,10 +259,11 @@ impl CudaSink {
             then,
             placed: self.placed.clone(),
             failed: false,
-            range: Span::default(),
+            range: profile::Span::default(),
         };
         if len > 0 {
-            copy.range = Span::begin(profile::Kind::Copy, len, || format!("{}: copy", copy.owner().object.name()));
+            copy.range =
+                profile::Span::begin(profile::Kind::Copy, len, || format!("{}: copy", copy.owner().object.name()));
         }
         copy
     }
@@ -303,6 +304,20 @@ impl Sink for CudaSink {
         match &mut self.hold {
             // The buffer may be larger than the part.
             Hold::Buffer(buffer) if (buffer.written() + bytes.len()) as u64 <= self.rest.len => buffer.write(bytes),
+            Hold::Buffer(_) | Hold::InLine(_) | Hold::Nothing => false,
+        }
+    }
+
+    fn lend(&mut self) -> Option<Span<'_>> {
+        let Hold::Buffer(buffer) = &mut self.hold else { return None };
+        // The buffer may be larger than the part.
+        let left = self.rest.len.saturating_sub(buffer.written() as u64);
+        buffer.room().map(|room| room.cut(usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+
+    fn filled(&mut self, n: usize) -> bool {
+        match &mut self.hold {
+            Hold::Buffer(buffer) if (buffer.written() + n) as u64 <= self.rest.len => buffer.filled(n),
             Hold::Buffer(_) | Hold::InLine(_) | Hold::Nothing => false,
         }
     }

@@ -4,7 +4,7 @@ use super::context::Current;
 use super::library::{Driver, Failure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::call_host;
-use crate::sys::mem;
+use crate::sys::mem::{self, Fixed, Span};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -49,6 +49,7 @@ enum Source {
 pub struct Pinned {
     start: *mut u8,
     size: usize,
+    fixed: Fixed,
     source: Source,
 }
 
@@ -69,7 +70,7 @@ impl Pinned {
             unsafe { mem::unmap_pages(start, size) };
             return Err(Error::from(failure).context(format_args!("pinning {size} bytes of host memory")));
         }
-        Ok(Pinned { start, size, source: Source::Mapped(driver) })
+        Ok(Pinned { start, size, fixed: Fixed::new(start, size), source: Source::Mapped(driver) })
     }
 
     /// Takes `size` bytes from the host's pool.
@@ -85,7 +86,8 @@ impl Pinned {
                 format!("pinned_alloc, the host's pool of pinned memory, gave no {size} bytes"),
             ));
         }
-        Ok(Pinned { start: start.cast(), size, source: Source::Host(pool) })
+        let start = start.cast();
+        Ok(Pinned { start, size, fixed: Fixed::new(start, size), source: Source::Host(pool) })
     }
 
     /// Bytes that it holds.
@@ -106,6 +108,12 @@ impl Pinned {
         // SAFETY: `size` bytes are ours, `at + bytes.len()` is within them, and nobody's slice lies in them.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
         true
+    }
+
+    /// The room from `at` on, to be filled by the kernel.
+    pub fn room(&mut self, at: usize) -> Span<'_> {
+        let at = at.min(self.size);
+        Span::new(self.start.wrapping_add(at), self.size - at, Some(self.fixed))
     }
 
     /// Gives it back. `current`: the context in which it was made; `None`: that is gone, and the registration with it.

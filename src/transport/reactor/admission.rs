@@ -3,14 +3,14 @@
 use super::attempt::{self, Course, Slot};
 use super::engine::Message;
 use super::names::Entry;
-use super::{Awaits, Local};
+use super::{Awaits, HeldUp, Local};
 use crate::credentials::authority;
 use crate::error::{Error, Result};
 use crate::limit::gate::Opening;
 use crate::retry::{Cause, History};
 use crate::staging::{Room, Told};
 use crate::stats;
-use crate::sys::curl::{Easy, OriginId};
+use crate::sys::curl::Easy;
 use crate::transport::Transfer;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -32,14 +32,9 @@ impl Local {
                     return Ok(());
                 }
             }
-            let origin_of = |transfer: &Transfer| transfer.target().0.origin.id;
-            // In a pool, another thread may take that one meanwhile: then this one opens a connection for the next.
-            let origin = match &self.engine.board {
-                Some(board) if one_at_a_time => board.first(origin_of),
-                _ => self.queue.front().map(origin_of),
-            };
-            let opening = match origin.map_or(Ok(None), |origin| self.connection(origin)) {
+            let opening = match self.next_opening(one_at_a_time) {
                 Ok(opening) => opening,
+                Err(_) if !one_at_a_time && self.take_another() => continue,
                 Err(at) => {
                     self.connect_at = Some(at);
                     self.leave_line();
@@ -136,16 +131,63 @@ impl Local {
         }
     }
 
-    /// Leave to open a connection to this origin, if there is none that is open and idle.
+    /// Takes one of what any reactor may do although this one has some, which are all held up.
+    fn take_another(&mut self) -> bool {
+        /// Those that are held up are not to pile up here: another reactor may have the connection that they wait for.
+        const MOST: usize = 64;
+        let Some(board) = self.engine.board.as_ref().filter(|_| self.queue.len() < MOST) else { return false };
+        let another = board.take_some(self.index, |posted| posted.min(1));
+        let found = !another.is_empty();
+        self.queue.push(another);
+        found
+    }
+
+    /// Brings a request to the front whose connection is there or may be opened, with the leave to open it. Those that may not
+    /// go behind the others: a server that is slow to answer holds up nobody who wants another.
     ///
     /// # Errors
-    /// When to ask again.
-    fn connection(&mut self, origin: OriginId) -> std::result::Result<Option<Opening>, Instant> {
+    /// When to ask again: all of them wait for leave.
+    fn next_opening(&mut self, one_at_a_time: bool) -> std::result::Result<Option<Opening>, Instant> {
+        /// Looked at in one pass; the next goes on from there.
+        const LOOKS: usize = 64;
+        let now = Instant::now();
         self.connect_at = None;
-        if self.multi.as_mut().is_some_and(|multi| multi.idle_connections(origin) > 0) {
-            return Ok(None);
+        let board = self.engine.board.as_ref().filter(|_| one_at_a_time);
+        let (gate, lanes) = (self.engine.gate.changes(), board.map_or(self.queue.lanes(), |board| board.lanes()));
+        let held_up = &mut self.held_up;
+        // If nothing has changed for them, an event of a running transfer is no reason to look through all of them.
+        if (gate, lanes) != (held_up.gate, held_up.lanes) || held_up.until.is_none_or(|until| until <= now) {
+            *held_up = HeldUp { found: 0, lanes, gate, until: None };
         }
-        self.engine.gate.enter(origin, self.index, Instant::now()).map(Some)
+        for _ in 0..LOOKS {
+            match held_up.until {
+                Some(until) if held_up.found >= held_up.lanes => return Err(until),
+                _ => {}
+            }
+            let origin_of = |transfer: &Transfer| transfer.target().0.origin.id;
+            // In a pool, another thread may take that one meanwhile: then this one opens a connection for the next.
+            let origin = board.map_or_else(|| self.queue.front().map(origin_of), |board| board.first(origin_of));
+            let Some(origin) = origin else { return Ok(None) };
+            if self.multi.as_mut().is_some_and(|multi| multi.idle_connections(origin) > 0) {
+                held_up.found = 0;
+                return Ok(None);
+            }
+            match self.engine.gate.enter(origin, self.index, now) {
+                Ok(opening) => {
+                    held_up.found = 0;
+                    return Ok(Some(opening));
+                }
+                Err(at) => {
+                    held_up.found += 1;
+                    held_up.until = Some(held_up.until.map_or(at, |until| until.min(at)));
+                    match board {
+                        Some(board) => board.rotate(),
+                        None => self.queue.rotate(),
+                    }
+                }
+            }
+        }
+        Err(now)
     }
 
     /// A request whose secret is there; one that must wait for it is put aside.

@@ -391,9 +391,13 @@ impl Attempt {
             self.body = Body::Explanation { read: 0 };
             return true;
         };
-        // Of several items in one request those that lie beyond the end fail alone.
-        let end = self.transfer.object.endpoint().ends_at(missing, &self.head);
-        let missing = match end.filter(|&end| missing.start < end && end < missing.end()) {
+        // Of several items in one request those that lie beyond the end fail alone; unless this is another version, which is wrong
+        // for all of them.
+        let object = self.transfer.object.clone();
+        let end = object.endpoint().ends_at(missing, &self.head);
+        let same = object.learn(self.head.total(), self.version()).is_ok()
+            && object.size().is_none_or(|size| end.is_none_or(|end| end == size));
+        let missing = match end.filter(|&end| same && missing.start < end && end < missing.end()) {
             Some(end) if self.transfer.cut_at(end) => ByteRange { start: missing.start, len: end - missing.start },
             Some(_) | None => missing,
         };

@@ -158,6 +158,16 @@ impl<T: Weigh> Board<T> {
         self.state.lock().queue.front().map(of)
     }
 
+    /// What is first is held up: it goes behind the others.
+    pub fn rotate(&self) {
+        self.state.lock().queue.rotate();
+    }
+
+    /// How many there are to choose from by [`Board::rotate`].
+    pub fn lanes(&self) -> usize {
+        self.state.lock().queue.lanes()
+    }
+
     /// A request for `member`; `None`, and it is woken when there is one.
     pub fn take(&self, member: usize) -> Option<T> {
         let mut state = self.state.lock();

@@ -8,7 +8,7 @@ mod hedge;
 pub mod names;
 pub mod pool;
 mod timers;
-mod waiting;
+pub(in crate::transport) mod waiting;
 
 use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
@@ -87,6 +87,7 @@ struct Local {
     pace: Pace,
     /// When a new connection may be opened, if one has to wait.
     connect_at: Option<Instant>,
+    held_up: HeldUp,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
     /// The last request taken from the boards was one that may wait for its sink.
@@ -101,6 +102,19 @@ struct Local {
     tell: Arc<dyn Tell>,
     /// The engine, as secrets report to it.
     granted: Arc<dyn Granted>,
+}
+
+/// Lanes of the queue that were found, one after the other, to need a connection that may not be opened yet.
+#[derive(Default)]
+struct HeldUp {
+    /// How many.
+    found: usize,
+    /// Of so many.
+    lanes: usize,
+    /// While the gate was at this change.
+    gate: usize,
+    /// When the first of them may ask again.
+    until: Option<Instant>,
 }
 
 /// What a parked request waits for.
@@ -132,6 +146,7 @@ impl Local {
             look_at: None,
             pace: Pace::default(),
             connect_at: None,
+            held_up: HeldUp::default(),
             in_line: false,
             sinks_had_theirs: false,
             seconds: Seconds::default(),
@@ -356,6 +371,8 @@ impl Local {
         let finished: Finished = easy.finished(code);
         self.idle.push(easy);
         stats::add(&self.engine.stats.connections_opened, finished.connections);
+        // Its connection may be what somebody waits for.
+        self.held_up.found = 0;
         if finished.connections > 0 {
             let Times { name_lookup, connect, tls, .. } = finished.times;
             let timings = Timings { name_lookup, connect, tls };

@@ -138,7 +138,7 @@ impl Attempt {
                     let range = ByteRange::last(end.len, size);
                     self.otherwise(Otherwise::Range(range))
                 }
-                (Ok(()), Job::Nothing | Job::Stat { .. } | Job::Read { .. }) => self.succeed(),
+                (Ok(()), Job::Nothing | Job::Stat { .. } | Job::Read { .. } | Job::Write(_)) => self.succeed(),
                 (Err(error), _) => self.fail(error),
             },
             Ok(Stat::Probe) => {
@@ -189,6 +189,7 @@ impl Attempt {
             Found::Nothing(transfer) => Verdict::Done(transfer, Ok(())),
             Found::Read(transfer) => Verdict::Again(transfer, Duration::ZERO),
             Found::Several(transfers) => Verdict::Several(transfers),
+            Found::No(transfer, error) => fail(transfer, error),
         }
     }
 

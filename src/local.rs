@@ -1,0 +1,232 @@
+//! An object's local file: opened by the first who moves bytes of it, and kept open for as long as the object lives.
+
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::direct::{self, Direct, Piece};
+use crate::sync::Mutex;
+use crate::sys::file::{Alignment, Facts, File, How, Type};
+use crate::sys::mem::page_size;
+use std::ffi::CString;
+use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is tried past the system's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bypass {
+    /// Reads.
+    pub read: bool,
+    /// Writes.
+    pub write: bool,
+    /// Ragged ends of reads too, by reading beyond them.
+    pub overread: bool,
+}
+
+impl Bypass {
+    /// What the settings say, unless the object's options say it: `Some(true)` for both ways, `Some(false)` for neither.
+    pub fn of(config: &Config, wanted: Option<bool>) -> Bypass {
+        Bypass {
+            read: wanted.unwrap_or(config.direct_read),
+            write: wanted.unwrap_or(config.direct_write),
+            overread: config.direct_overread,
+        }
+    }
+}
+
+/// A file by its path.
+pub struct LocalFile {
+    path: CString,
+    /// As messages show it.
+    name: String,
+    writable: bool,
+    /// Beyond the settings of the client that opens it.
+    bypass: Option<bool>,
+    opened: Mutex<Option<Arc<OpenFile>>>,
+}
+
+/// The file, open.
+pub struct OpenFile {
+    name: String,
+    cached: Arc<File>,
+    /// A second descriptor past the cache.
+    direct: Option<(Arc<File>, Alignment)>,
+    /// The file system refused it after all.
+    direct_refused: AtomicBool,
+    bypass: Bypass,
+    facts: Facts,
+}
+
+impl LocalFile {
+    /// Does no I/O.
+    pub fn new(path: CString, name: String, writable: bool, bypass: Option<bool>) -> LocalFile {
+        LocalFile { path, name, writable, bypass, opened: Mutex::new(None) }
+    }
+
+    /// As messages show it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The file, if somebody has opened it.
+    pub fn opened(&self) -> Option<Arc<OpenFile>> {
+        self.opened.lock().clone()
+    }
+
+    /// The file, opened if it is not; for a write it is made if it is missing. May wait for the file system.
+    ///
+    /// # Errors
+    /// The system's; INVALID_ARGUMENT: it is no file. The message does not name it.
+    pub fn open(&self, config: Bypass, for_write: bool) -> Result<Arc<OpenFile>> {
+        // Held while it is opened: whoever comes meanwhile needs it too.
+        let mut opened = self.opened.lock();
+        if let Some(file) = &*opened {
+            return Ok(file.clone());
+        }
+        let how = How { write: self.writable, create: self.writable && for_write, direct: false };
+        let file = File::open(&self.path, how).map_err(|error| Error::os("opening the file", &error))?;
+        let facts = file.facts().map_err(|error| Error::os("asking for its size", &error))?;
+        match facts.kind {
+            Type::Regular | Type::Block => {}
+            Type::Directory => return Err(Error::invalid("it is a directory; name a file in it")),
+            Type::Other => {
+                return Err(Error::invalid("it is neither a file nor a block device, and cannot be read at an offset"));
+            }
+        }
+        let wanted = self.bypass.unwrap_or(config.read || (self.writable && config.write));
+        let direct = if wanted && !facts.never_direct { self.open_direct(how, &facts) } else { None };
+        let bypass = match self.bypass {
+            Some(both) => Bypass { read: both, write: both, ..config },
+            None => config,
+        };
+        let (name, direct_refused) = (self.name.clone(), AtomicBool::new(false));
+        let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, bypass, facts });
+        *opened = Some(file.clone());
+        Ok(file)
+    }
+
+    fn open_direct(&self, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
+        match File::open(&self.path, How { create: false, direct: true, ..how }) {
+            Ok(file) => {
+                // The path may lead to another file by now.
+                let same = file.facts().is_ok_and(|now| (now.kind, now.device) == (facts.kind, facts.device));
+                let page = page_size() as u64;
+                let alignment = facts.alignment.unwrap_or(Alignment { memory: page, offset: page });
+                same.then(|| (Arc::new(file), alignment))
+            }
+            Err(error) => {
+                log::debug!(target: "raskio", "{}: without O_DIRECT: {error}", self.name);
+                None
+            }
+        }
+    }
+
+    /// Writes what is dirty, and drops the file's pages from the system's cache.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn drop_cache(&self, config: Bypass) -> Result<()> {
+        let failed = |what: &str, error: &io::Error| Error::os(format_args!("{}: {what}", self.name), error);
+        let file = self.open(config, false).map_err(|error| error.context(&self.name))?;
+        // Dirty pages stay: whoever wrote them, also without this object.
+        match file.cached.sync_data() {
+            // A file system that is not written needs no writing back.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EROFS | libc::EINVAL)) => {}
+            other => other.map_err(|error| failed("writing it back", &error))?,
+        }
+        file.cached.drop_cache().map_err(|error| failed("dropping it from the cache", &error))
+    }
+}
+
+impl OpenFile {
+    /// As messages show it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The block device that it is on, or is.
+    pub fn device(&self) -> u64 {
+        self.facts.device
+    }
+
+    /// Its size now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn size(&self) -> Result<u64> {
+        let facts = self.cached.facts();
+        facts
+            .map(|facts| facts.size)
+            .map_err(|error| Error::os(format_args!("{}: asking for its size", self.name), &error))
+    }
+
+    /// Waits until what was written is on the device.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> io::Result<()> {
+        self.cached.sync_data()
+    }
+
+    /// The descriptor through the cache, or past it.
+    pub fn file(&self, direct: bool) -> &Arc<File> {
+        match (&self.direct, direct) {
+            (Some((file, _)), true) => file,
+            _ => &self.cached,
+        }
+    }
+
+    /// The next piece of a read of so many bytes into memory at this address.
+    pub fn next_read(&self, start: u64, len: u64, address: Option<usize>) -> Piece {
+        match self.usable(self.bypass.read) {
+            Some(alignment) => direct::read(Direct { alignment, overread: self.bypass.overread }, start, len, address),
+            None => Piece::Cached(len),
+        }
+    }
+
+    /// The next piece of a write of so many bytes from memory at this address.
+    pub fn next_write(&self, start: u64, len: u64, address: usize) -> Piece {
+        match self.usable(self.bypass.write) {
+            Some(alignment) => direct::write(alignment, page_size() as u64, start, len, address),
+            None => Piece::Cached(len),
+        }
+    }
+
+    fn usable(&self, wanted: bool) -> Option<Alignment> {
+        let (_, alignment) = self.direct.as_ref().filter(|_| wanted)?;
+        (!self.direct_refused.load(Ordering::Relaxed)).then_some(*alignment)
+    }
+
+    /// Whether a direct read or write that failed so may work through the cache; then the file goes that way from now on.
+    pub fn give_up_direct(&self, error: &io::Error) -> bool {
+        let refused = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
+        if refused && !self.direct_refused.swap(true, Ordering::Relaxed) {
+            log::info!(target: "raskio", "{}: goes on without O_DIRECT: {error}", self.name);
+        }
+        refused
+    }
+}
+
+/// A kind of error beside the table: the disk is full.
+pub fn write_failed(what: impl Display, error: &io::Error) -> Error {
+    let made = Error::os(what, error);
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => made.note("make room, and write it again"),
+        Some(libc::EFBIG) => made.note("the file would be larger than the file system or the process's limit allows"),
+        _ => made,
+    }
+}
+
+/// The error for bytes that a file does not have.
+pub fn beyond_end(what: impl Display, size: Result<u64>) -> Error {
+    let words = match size {
+        Ok(size) => format!("{what}: the file ends after {size} bytes; read no further than its size"),
+        Err(_) => format!("{what}: the file ends before"),
+    };
+    Error::new(ErrorKind::Range, words)
+}

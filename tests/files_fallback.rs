@@ -1,0 +1,174 @@
+//! Where io_uring or a part of it is forbidden, files are read all the same, and the log says why.
+
+mod support;
+
+use raskio::config::LocalBackend;
+use raskio::error::ErrorKind;
+use raskio::object::ObjectOptions;
+use std::sync::{Arc, Mutex};
+use support::files::{CACHED, Directory, OVER, client, has_uring};
+use support::{Watchdog, child, read};
+
+const LEN: u64 = 1_100_000;
+
+/// io_uring's, the same on every machine.
+const SETUP: u32 = 425;
+const ENTER: u32 = 426;
+const REGISTER: u32 = 427;
+/// The operation of `REGISTER` that puts a buffer into the table.
+const BUFFERS_UPDATE: u32 = 16;
+
+/// Has a system call of this thread, and of those that it starts, fail; if an argument is named, only where it has that value.
+fn forbid(call: u32, argument: Option<(u32, u32)>, errno: i32) {
+    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+    const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    const ALLOW: u32 = 0x7fff_0000;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let refuse = 0x0005_0000 | errno as u32;
+    let mut program = vec![step(LOAD, 0, 0, 0)];
+    match argument {
+        None => program.push(step(IF_EQUAL, 0, 1, call)),
+        Some((number, value)) => {
+            program.extend([step(IF_EQUAL, 0, 3, call), step(LOAD, 0, 0, 16 + 8 * number), step(IF_EQUAL, 0, 1, value)])
+        }
+    }
+    program.extend([step(RETURN, 0, 0, refuse), step(RETURN, 0, 0, ALLOW)]);
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program outlives the call, and only this process is concerned.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let outcome = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter);
+        assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+/// What the log says from now on.
+fn listen() -> Arc<Mutex<Vec<String>>> {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = lines.clone();
+    let hook =
+        move |record: &log::Record<'_>| heard.lock().unwrap().push(format!("{} {}", record.level(), record.args()));
+    raskio::log::set_hook(Some(Box::new(hook)), log::LevelFilter::Info).expect("a hook");
+    lines
+}
+
+fn heard(lines: &Arc<Mutex<Vec<String>>>, words: &[&str]) -> usize {
+    let lines = lines.lock().unwrap();
+    let count = lines.iter().filter(|line| words.iter().all(|word| line.contains(word))).count();
+    eprintln!("{lines:?}");
+    count
+}
+
+/// Case 31.
+#[test]
+fn io_uring_that_is_forbidden_or_missing_leads_to_pread_and_the_reason_is_told() {
+    const TEST: &str = "io_uring_that_is_forbidden_or_missing_leads_to_pread_and_the_reason_is_told";
+    const CASE: &str = "RASKIO_TEST_CASE";
+    let cases = [
+        ("setup EPERM", SETUP, libc::EPERM, "seccomp"),
+        ("setup ENOSYS", SETUP, libc::ENOSYS, "no io_uring"),
+        ("enter EPERM", ENTER, libc::EPERM, "io_uring_enter"),
+        ("register EPERM", REGISTER, libc::EPERM, "no READ"),
+    ];
+    let Some(case) = std::env::var_os(CASE) else {
+        for (name, ..) in cases {
+            child::succeeds(child::again(TEST).env(CASE, name));
+        }
+        return;
+    };
+    let _watchdog = Watchdog::start();
+    let (_, call, errno, word) = cases.into_iter().find(|(name, ..)| *name == case).expect("a case");
+    let made_before = has_uring();
+    forbid(call, None, errno);
+    assert!(!has_uring());
+    let lines = listen();
+    let files = Directory::new();
+    let path = files.put("data", LEN);
+    let client_of = |local| client(local, CACHED, |_| {});
+    let reading = client_of(LocalBackend::Auto);
+    for _ in 0..3 {
+        read(&reading.open(&path), 1, LEN as usize - 1);
+    }
+    assert_eq!(reading.stats().file_bytes_uring, 0);
+    if made_before {
+        assert_eq!(heard(&lines, &["WARN", "read by pread", word]), 1);
+    }
+    // Whoever wants nothing else is told.
+    let error = client_of(LocalBackend::Uring).0.open(&path, ObjectOptions::default()).err().expect("an error");
+    assert!([ErrorKind::PermissionDenied, ErrorKind::Unsupported].contains(&error.kind()), "{error}");
+    assert!(error.message().contains("AUTO or PREAD"), "{error}");
+    // And without it nothing is asked.
+    read(&client_of(LocalBackend::Pread).open(&path), 0, LEN as usize);
+    drop(reading);
+}
+
+#[test]
+fn buffers_that_may_not_be_locked_are_used_unregistered_and_both_numbers_are_told() {
+    const TEST: &str = "buffers_that_may_not_be_locked_are_used_unregistered_and_both_numbers_are_told";
+    if !child::is_child() {
+        child::succeeds(&mut child::again(TEST));
+        return;
+    }
+    if !has_uring() {
+        return;
+    }
+    let limit = libc::rlimit { rlim_cur: 65_536, rlim_max: 65_536 };
+    // SAFETY: a limit of this process of its own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) }, 0);
+    give_up_all_capabilities();
+    let lines = listen();
+    let files = Directory::new();
+    let path = files.put("data", LEN);
+    let client = client(LocalBackend::Uring, OVER, |_| {});
+    for i in 0..5 {
+        // Ragged, so that they are read aside, into pages of RaskIO's.
+        read(&client.open(&path), 1 + i, 1_000_000);
+    }
+    let stats = client.stats();
+    assert_eq!(stats.file_bytes_uring, 5_000_000);
+    if stats.file_bytes_read_direct > 0 {
+        assert_eq!(
+            heard(&lines, &["WARN", "unregistered buffers", "1048576 bytes are to be locked", "65536 bytes may be"]),
+            1
+        );
+    }
+}
+
+/// root with CAP_IPC_LOCK is not limited.
+fn give_up_all_capabilities() {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    let header = Header { version: 0x2008_0522, pid: 0 };
+    let none = [0u32; 6];
+    // SAFETY: the header and the sets have the layout of this version.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }, 0);
+}
+
+#[test]
+fn a_kernel_that_registers_no_buffers_is_read_from_without_them() {
+    const TEST: &str = "a_kernel_that_registers_no_buffers_is_read_from_without_them";
+    if !child::is_child() {
+        child::succeeds(&mut child::again(TEST));
+        return;
+    }
+    if !has_uring() {
+        return;
+    }
+    forbid(REGISTER, Some((1, BUFFERS_UPDATE)), libc::EOPNOTSUPP);
+    let lines = listen();
+    let files = Directory::new();
+    let path = files.put("data", LEN);
+    let client = client(LocalBackend::Uring, OVER, |_| {});
+    for i in 0..3 {
+        read(&client.open(&path), 1 + i, 1_000_000);
+    }
+    let stats = client.stats();
+    assert_eq!(stats.file_bytes_uring, 3_000_000);
+    if stats.file_bytes_read_direct > 0 {
+        assert_eq!(heard(&lines, &["WARN", "unregistered buffers", "not supported"]), 1);
+    }
+}

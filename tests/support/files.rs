@@ -1,0 +1,122 @@
+//! Local files with the pattern, in a directory of the test's own, and the ways of reading them.
+
+use super::{TestClient, Watchdog, config};
+use raskio::config::{Backend, LocalBackend, Overrides};
+use raskio::object::{Object, ObjectOptions};
+use raskio::sys::mem::HostSource;
+use raskio::sys::uring::{Options, probe};
+use raskio::transport::file::KINDS;
+use raskio_testserver::pattern;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Removed at the end, with all that is in it.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// Where the build is: on a disk as a rule.
+    pub fn new() -> Directory {
+        Directory::under(env!("CARGO_TARGET_TMPDIR").into())
+    }
+
+    pub fn under(parent: PathBuf) -> Directory {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = parent.join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Directory(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    /// A file of so many bytes of the pattern.
+    pub fn put(&self, name: &str, len: u64) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, pattern(usize::try_from(len).unwrap())).expect("a file");
+        path
+    }
+
+    /// What is in a file.
+    pub fn get(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).expect("a file")
+    }
+
+    /// A path that may not be read, whoever runs the tests.
+    pub fn forbidden(&self) -> String {
+        let path = self.put("forbidden", 100);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).expect("a mode");
+        if std::fs::File::open(&path).is_err() {
+            return path;
+        }
+        // root may read everything, but for what the kernel only lets itself be told.
+        "/sys/bus/platform/drivers_probe".into()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// Whether the kernel lets this process have io_uring.
+pub fn has_uring() -> bool {
+    probe(Options { depth: 8, sqpoll_idle_ms: 0, buffers: 0, files: 0 }).is_ok()
+}
+
+/// The ways of moving bytes of files that there are here.
+pub fn local_backends() -> Vec<LocalBackend> {
+    let all = KINDS.iter().map(|kind| kind.backend);
+    all.filter(|backend| *backend != LocalBackend::Uring || has_uring()).collect()
+}
+
+/// Runs `test` with each of them.
+pub fn each_local_backend(test: impl Fn(LocalBackend)) {
+    let _watchdog = Watchdog::start();
+    for backend in local_backends() {
+        eprintln!("with {backend:?}");
+        test(backend);
+    }
+}
+
+/// What goes past the system's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    pub read: bool,
+    pub write: bool,
+    pub over: bool,
+}
+
+/// Everything through the cache.
+pub const CACHED: Past = Past { read: false, write: false, over: false };
+/// Aligned parts past it.
+pub const DIRECT: Past = Past { read: true, write: true, over: false };
+/// All that is read past it.
+pub const OVER: Past = Past { read: true, write: true, over: true };
+
+/// A client for files.
+pub fn client(local: LocalBackend, past: Past, change: impl FnOnce(&mut Overrides)) -> TestClient {
+    let mut settings = config(Backend::EasyThreadpool, |options| {
+        options.local_backend = Some(local);
+        change(options);
+    });
+    (settings.direct_read, settings.direct_write, settings.direct_overread) = (past.read, past.write, past.over);
+    TestClient::build(settings, None)
+}
+
+/// Opens a file that may be written.
+pub fn writable(client: &TestClient, path: &str) -> Arc<Object> {
+    client.0.open(path, ObjectOptions { writable: true, ..ObjectOptions::default() }).expect("an object")
+}
+
+/// A test's bytes to be written. They must outlive the operation.
+pub fn source(bytes: &[u8]) -> HostSource {
+    // SAFETY: the tests keep the bytes, unchanged, until their operation is over.
+    unsafe { HostSource::new(bytes.as_ptr(), bytes.len() as u64) }
+}
