@@ -109,3 +109,20 @@ fn copies_into_device_memory_are_ranges_with_their_bytes() {
     assert!(copies.iter().all(|copy| copy.name.ends_with("/data: copy")), "{seen:?}");
     assert_eq!((of(&seen, "operation").len(), of(&seen, "request").len()), (1, 4), "{seen:?}");
 }
+
+#[test]
+fn requests_for_files_are_ranges_too() {
+    if is_child() {
+        let path = std::env::temp_dir().join(format!("raskio-profile-file-{}", std::process::id()));
+        std::fs::write(&path, raskio_testserver::pattern(100_000)).unwrap();
+        let client = TestClient::with(Backend::MultiPoll, |options| options.task_size = Some(40_000));
+        support::read(&client.open(path.to_str().unwrap()), 0, 100_000);
+        std::fs::remove_file(path).unwrap();
+        return;
+    }
+    let seen = record("requests_for_files_are_ranges_too");
+    let requests = of(&seen, "request");
+    assert_eq!(requests.len(), 3, "{seen:?}");
+    assert_eq!(requests.iter().map(|request| request.bytes).sum::<u64>(), 100_000, "{seen:?}");
+    assert_eq!(of(&seen, "operation").len(), 1, "{seen:?}");
+}

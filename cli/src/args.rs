@@ -38,7 +38,7 @@ fn url_arguments() -> Arg {
         .required(true)
         .num_args(1..)
         .value_hint(ValueHint::Url)
-        .help("http, https, s3, webhdfs or swebhdfs; @FILE: the URLs in a file, one a line")
+        .help("http, https, s3, webhdfs, swebhdfs or file, or a path; @FILE: the URLs in a file, one a line")
 }
 
 fn with_object_options(command: Command) -> Command {

@@ -11,7 +11,8 @@ use raskio::op::{OpResult, Operation};
 use std::sync::Arc;
 
 /// The kinds of endpoints by their names on the command line; the numbers are the C API's `RASKIO_ENDPOINT_*`.
-pub const KINDS: [(&str, u32); 5] = [("http", 1), ("s3", 2), ("s3-public", 3), ("s3-presigned", 4), ("webhdfs", 5)];
+pub const KINDS: [(&str, u32); 6] =
+    [("http", 1), ("s3", 2), ("s3-public", 3), ("s3-presigned", 4), ("webhdfs", 5), ("file", 6)];
 
 /// The name of an endpoint kind.
 pub fn kind_name(number: u32) -> String {

@@ -136,10 +136,14 @@ fn destinations<'a>(urls: &'a [String], to: &Path) -> Outcome<Vec<(&'a str, Path
 
 /// The last part of a URL's path, its escapes resolved, as the name of a file.
 fn file_name(url: &str) -> Outcome<String> {
-    let path = url.split(['?', '#']).next().unwrap_or(url);
-    let path = path.split_once("://").map_or(path, |(_, rest)| rest);
-    let (_, last) = path.rsplit_once('/').unwrap_or((path, ""));
-    let name = unescaped(last);
+    let name = match url.split_once("://") {
+        Some((_, rest)) => {
+            let path = rest.split(['?', '#']).next().unwrap_or(rest);
+            unescaped(path.rsplit_once('/').map_or("", |(_, last)| last))
+        }
+        // The path of a file is as it is.
+        None => url.rsplit('/').next().unwrap_or(url).to_owned(),
+    };
     let usable = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
     match usable {
         true => Ok(name),
@@ -170,6 +174,9 @@ mod tests {
             ("https://host/a%20b?X-Amz-Signature=/x", "a b"),
             ("s3://bucket/dir/key", "key"),
             ("http://host/100%", "100%"),
+            ("file:///a/b%20c", "b c"),
+            ("/a/what?%20", "what?%20"),
+            ("relative", "relative"),
         ] {
             assert_eq!(file_name(url).unwrap(), name);
         }

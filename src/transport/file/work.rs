@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::{self, OpenFile};
 use crate::plan::direct::{MOST_ASIDE, Piece};
+use crate::profile;
 use crate::staging::Sink;
 use crate::stats::{self, Stats};
 use crate::sys::mem::{Pages, Span};
@@ -26,6 +27,8 @@ pub(super) struct Work {
     again: u32,
     /// All is written, and its share in [`crate::transport::Write::unsynced`] is given up.
     counted: bool,
+    /// As a profiler sees it.
+    _range: profile::Span,
 }
 
 /// What is to be done next.
@@ -56,9 +59,12 @@ fn small(n: u64) -> usize {
 
 impl Work {
     /// A request whose sink is ready.
-    pub fn new(transfer: Transfer, file: Arc<OpenFile>) -> Work {
+    pub fn new(mut transfer: Transfer, file: Arc<OpenFile>) -> Work {
         transfer.op.add_attempt(&transfer.part);
-        Work { transfer, file, started: Instant::now(), aside: None, again: 0, counted: false }
+        transfer.goes_on();
+        let bytes = transfer.missing().map_or(0, |missing| missing.len);
+        let range = profile::Span::begin(profile::Kind::Request, bytes, || transfer.describe());
+        Work { transfer, file, started: Instant::now(), aside: None, again: 0, counted: false, _range: range }
     }
 
     /// What comes next. Pages that are needed come from `spare`.
