@@ -67,6 +67,13 @@ pub struct Group {
     pub stream: Option<usize>,
 }
 
+impl Group {
+    /// Where its sinks may have to wait: [`Sink::line`].
+    pub fn line(self) -> Option<usize> {
+        (self.stager != 0).then_some(self.stager)
+    }
+}
+
 /// Whom a request is for, and what it reads.
 #[derive(Clone)]
 pub struct Owner {
