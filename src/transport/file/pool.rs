@@ -501,9 +501,6 @@ impl Pool {
 
     fn end(&self, transfer: Transfer, result: Result<()>) {
         stats::add(&self.stats.requests_finished, 1);
-        if result.is_err() || transfer.is_over() {
-            stats::add(&self.stats.requests_failed, 1);
-        }
         transfer.finish(result);
     }
 
