@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::{self, OpenFile};
 use crate::plan::direct::{MOST_ASIDE, Piece};
+use crate::profile::{self, Kind};
 use crate::staging::Sink;
 use crate::stats::{self, Stats};
 use crate::sys::mem::{Pages, Span};
@@ -24,6 +25,8 @@ pub(super) struct Work {
     aside: Option<Pages>,
     /// How often in a row it was to be tried again.
     again: u32,
+    /// As a profiler sees it.
+    _range: profile::Span,
     /// All is written, and its share in [`crate::transport::Write::unsynced`] is given up.
     counted: bool,
 }
@@ -58,7 +61,9 @@ impl Work {
     /// A request whose sink is ready.
     pub fn new(transfer: Transfer, file: Arc<OpenFile>) -> Work {
         transfer.op.add_attempt(&transfer.part);
-        Work { transfer, file, started: Instant::now(), aside: None, again: 0, counted: false }
+        let bytes = transfer.missing().map_or(0, |missing| missing.len);
+        let _range = profile::Span::begin(Kind::Request, bytes, || transfer.describe());
+        Work { transfer, file, started: Instant::now(), aside: None, again: 0, _range, counted: false }
     }
 
     /// What comes next. Pages that are needed come from `spare`.
