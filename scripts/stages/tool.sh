@@ -24,20 +24,21 @@ ok
 
 # As nsys does it: the program that the manifest names, in the manifest's directory.
 program=$plugin/$(sed -n 's/^ExecutablePath: //p' "$plugin/nsys-plugin.yaml")
-[ "$("$program" --csv -i 10000 -n 3 | head -n 1 | cut -d, -f1-2)" = seconds,interface ] || fail "the plugin prints no CSV"
+said=$("$program" --csv -i 10000 -n 3)
+[[ $said == seconds,interface,* ]] || fail "the plugin prints no CSV"
 ok
 # Neither links what it does not need.
 ! ldd "$program" | grep -qE 'curl|ssl' || fail "the plugin links a library for the network"
 ok
 
 export RASKIO_TESTSERVER=$target/debug/raskio-testserver
-start_server data=300000007
+start_server data=60000007
 crc=$(awk '$1 == "object" { print $NF }' "$server_dir/log")
 # A slow copy is killed, and what it left is used.
 "$raskio" cp -q --chunk-size 1MiB --memory 2MiB "$url/data?delay_ms=20" "$work/data" &
 copy=$!
 for _ in $(seq 200); do
-  if [ "$(wc -l <"$work/data.raskio-journal" 2>/dev/null || echo 0)" -gt 20 ]; then break; fi
+  if [ -e "$work/data.raskio-journal" ] && [ "$(wc -l <"$work/data.raskio-journal")" -gt 20 ]; then break; fi
   sleep 0.05
 done
 kill -KILL "$copy"
