@@ -278,6 +278,7 @@ typedef int32_t (*raskio_bearer_fn)(void *user_data, raskio_bearer *out);
 #define RASKIO_OP_STAT  1u /**< An operation that asks for the size. */
 #define RASKIO_OP_READ  2u /**< An operation that reads one range. */
 #define RASKIO_OP_BATCH 3u /**< A batch. */
+#define RASKIO_OP_WRITE 4u /**< An operation that writes one range of a local file. */
 
 /** One event. Valid during the callback only; what does not belong to its kind is 0. */
 typedef struct raskio_event {

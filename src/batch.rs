@@ -5,17 +5,19 @@
 
 use crate::client::Client;
 use crate::endpoint;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::memory;
 use crate::object::{self, Object, ObjectCore, Pending, ReadOptions};
 use crate::op::Completion;
 use crate::op::items::{ItemTold, Items, Part, Span};
-use crate::plan::coalesce::{self, Measure, Plan};
+use crate::plan::coalesce::{self, Measure, Plan, Request};
 use crate::plan::{self, ByteRange};
 use crate::staging::{Group, Target};
 use crate::sys::mem::Buffer;
 use crate::transport::{Job, Transfer};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// One item.
 pub struct ReadSpec {
@@ -54,6 +56,23 @@ pub struct BatchOptions {
     pub item_done: Option<ItemTold>,
 }
 
+/// What is asked for at once of what each of so many items takes in small pieces.
+const AT_ONCE: usize = 1024;
+/// That, of one: its target, or what is wrong with it.
+const PIECES: usize = 512;
+/// What a part of a shared request takes in its sink and in its list of parts.
+const PIECES_OF_PART: usize = 128;
+
+/// What an item takes.
+enum Need {
+    /// No request.
+    Nothing,
+    /// Those for a range.
+    Range(Arc<ObjectCore>, ByteRange, Box<dyn Target>),
+    /// Those for the end of an object whose size is not known.
+    End(Arc<ObjectCore>, u64, Box<dyn Target>),
+}
+
 /// Items of one object and one kind of memory.
 struct Near {
     object: Arc<ObjectCore>,
@@ -61,6 +80,7 @@ struct Near {
     items: Vec<u32>,
     ranges: Vec<ByteRange>,
     targets: Vec<Box<dyn Target>>,
+    plan: Plan,
 }
 
 /// An item at the end of an object whose size is not known.
@@ -98,33 +118,34 @@ impl Client {
     ) -> Result<Pending> {
         // Before a thread is started, or a driver is asked.
         self.check_process()?;
-        let items = Items::new(specs.len(), options.item_done)?;
+        let (count, items) = (specs.len(), Items::new(specs.len(), options.item_done)?);
         let task_size = options.read.task_size.unwrap_or(self.config().task_size);
         let mut sorted = Sorted { task_size, ..Sorted::default() };
         for (number, spec) in specs.enumerate().take(items.len()) {
+            if number % AT_ONCE == 0 {
+                memory::check(AT_ONCE.min(count - number), PIECES, || of_items(count))?;
+            }
             // `Items` has no more.
             let item = u32::try_from(number).unwrap_or(u32::MAX);
-            items.add_request(item);
-            if let Err(error) = spec.and_then(|spec| self.sort_in(spec, item, &items, &mut sorted)) {
-                sorted.wrong.push((item, error.context(format_args!("item {number}"))));
-                sorted.over.push(item);
-            }
+            let need = spec.and_then(|spec| self.look_at(spec, item, &items, task_size));
+            sorted.put(item, need, &items)?;
         }
         let most = options.most.unwrap_or(task_size);
-        let plans =
-            sorted.near.iter().map(|near| near.plan(options.gap, most, task_size)).collect::<Result<Vec<Plan>>>()?;
-        let count = plans.iter().map(|plan| plan.requests.len()).sum::<usize>() + sorted.at_end.len();
-        let mut groups = Groups::new(count, items.len())?;
-        let at_end = sorted.at_end.iter().map(|end| end.len);
-        let size = sorted
-            .near
-            .iter()
-            .flat_map(|near| &near.ranges)
-            .map(|range| range.len)
-            .chain(at_end)
-            .fold(0, u64::saturating_add);
-        let op = self.begin_items(items, object::deadline(&options.read), size, done)?;
-        let Some(items) = op.items() else { return Err(Error::new(ErrorKind::Internal, "a batch has no items")) };
+        let groups = sorted.plan(options.gap, most, &items)?;
+        self.start_items(items, sorted, groups, object::deadline(&options.read), done)
+    }
+
+    /// From here on nothing fails.
+    fn start_items(
+        self: &Arc<Self>,
+        items: Items,
+        sorted: Sorted,
+        mut groups: Groups,
+        deadline: Option<Instant>,
+        done: Completion,
+    ) -> Result<Pending> {
+        let (none, task_size) = (items.is_empty(), sorted.task_size);
+        let op = self.begin_items(items, deadline, sorted.size(), done)?;
         for (item, error) in sorted.wrong {
             op.fail_part(&Part::Item(item), error);
         }
@@ -132,20 +153,19 @@ impl Client {
             let job = object::end_of(&object, target, len, task_size);
             groups.push(Transfer::new(op.clone(), Part::Item(item), object, job));
         }
-        for (near, plan) in sorted.near.into_iter().zip(plans) {
-            near.count(&plan, items);
-            near.requests(&plan, |object, part, job| groups.push(Transfer::new(op.clone(), part, object, job)));
+        for near in sorted.near {
+            near.requests(|object, part, job| groups.push(Transfer::new(op.clone(), part, object, job)));
         }
         // A batch of nothing ends like one of something.
-        let over = (items.is_empty() || !sorted.over.is_empty()).then(|| {
+        let over = (none || !sorted.over.is_empty()).then(|| {
             let span = |item| Span { item, at: 0, len: 0 };
             Part::Spans(sorted.over.into_iter().map(span).collect())
         });
         Ok(Pending::new(self.clone(), op, over, groups.all()))
     }
 
-    /// Finds an item its place.
-    fn sort_in(self: &Arc<Self>, spec: ReadSpec, item: u32, items: &Items, sorted: &mut Sorted) -> Result<()> {
+    /// What an item takes.
+    fn look_at(self: &Arc<Self>, spec: ReadSpec, item: u32, items: &Items, task_size: u64) -> Result<Need> {
         let ReadSpec { object, offset, mut buffer, from_end } = spec;
         if !Arc::ptr_eq(object.client(), self) {
             return Err(Error::invalid(format!(
@@ -164,32 +184,99 @@ impl Client {
         }
         items.set_offset(item, offset);
         if len == 0 {
-            sorted.over.push(item);
-            return Ok(());
+            return Ok(Need::Nothing);
         }
         let (object, target) = (object.core().clone(), self.target(buffer)?);
-        let task_size = target.limit().map_or(sorted.task_size, |limit| limit.min(sorted.task_size));
-        plan::checked_count(object.name(), len, task_size)?;
+        plan::checked_count(object.name(), len, one_request(&*target, task_size))?;
         if from_end && size.is_none() {
-            sorted.at_end.push(AtEnd { item, object, target, len });
-            return Ok(());
+            return Ok(Need::End(object, len, target));
         }
-        let group = target.group();
-        let place = *sorted.found.entry((Arc::as_ptr(&object) as usize, group)).or_insert_with(|| {
-            let (items, ranges, targets) = (Vec::new(), Vec::new(), Vec::new());
-            sorted.near.push(Near { object, items, ranges, targets });
-            sorted.near.len() - 1
-        });
-        let near = &mut sorted.near[place];
-        near.items.push(item);
-        near.ranges.push(ByteRange { start: offset, len });
-        near.targets.push(target);
-        Ok(())
+        Ok(Need::Range(object, ByteRange { start: offset, len }, target))
+    }
+}
+
+/// The most bytes of one request into this target.
+fn one_request(target: &dyn Target, task_size: u64) -> u64 {
+    target.limit().map_or(task_size, |limit| limit.min(task_size))
+}
+
+/// What memory is for that cannot be had.
+fn of_items(count: usize) -> String {
+    format!("for a batch of {count} items; use smaller ones")
+}
+
+impl Sorted {
+    /// Puts an item in its place, and counts its requests that are known by now.
+    fn put(&mut self, item: u32, need: Result<Need>, items: &Items) -> Result<()> {
+        let what = || of_items(items.len());
+        let (object, range, target) = match need {
+            Ok(Need::Range(object, range, target)) => (object, range, target),
+            Ok(Need::Nothing) => {
+                items.add_request(item);
+                return memory::push(&mut self.over, item, what);
+            }
+            Ok(Need::End(object, len, target)) => {
+                items.add_request(item);
+                return memory::push(&mut self.at_end, AtEnd { item, object, target, len }, what);
+            }
+            Err(error) => {
+                items.add_request(item);
+                let error = error.context(format_args!("item {item}"));
+                memory::push(&mut self.wrong, (item, error), what)?;
+                return memory::push(&mut self.over, item, what);
+            }
+        };
+        let of = (Arc::as_ptr(&object) as usize, target.group());
+        let place = match self.found.get(&of) {
+            Some(place) => *place,
+            None => {
+                let (items, ranges, targets, plan) = (Vec::new(), Vec::new(), Vec::new(), Plan::default());
+                memory::push(&mut self.near, Near { object, items, ranges, targets, plan }, what)?;
+                memory::map(&mut self.found, what)?.insert(of, self.near.len() - 1);
+                self.near.len() - 1
+            }
+        };
+        let near = &mut self.near[place];
+        memory::push(&mut near.items, item, what)?;
+        memory::push(&mut near.ranges, range, what)?;
+        memory::push(&mut near.targets, target, what)
+    }
+
+    /// Bytes of all that is asked for.
+    fn size(&self) -> u64 {
+        let ranges = self.near.iter().flat_map(|near| &near.ranges).map(|range| range.len);
+        ranges.chain(self.at_end.iter().map(|end| end.len)).fold(0, u64::saturating_add)
+    }
+
+    /// Plans the requests and counts them, and makes room for them.
+    fn plan(&mut self, gap: Gap, most: u64, items: &Items) -> Result<Groups> {
+        let (mut groups, mut requests, mut parts) = (Groups::default(), self.at_end.len(), 0);
+        let what = |requests: usize| {
+            format!("to queue {requests} requests of a batch of {} items; use smaller ones", items.len())
+        };
+        for end in &self.at_end {
+            // Longer ones are cut later, and wait for their memory then.
+            let whole = end.len <= one_request(&*end.target, self.task_size);
+            let line = end.target.group().line().filter(|_| whole);
+            groups.make_room((end.object.endpoint().local().is_some(), line), 1, what)?;
+        }
+        for near in &mut self.near {
+            near.plan = near.planned(gap, most, self.task_size)?;
+            near.plan.parts.iter().for_each(|part| items.add_request(near.items[part.range as usize]));
+            let shared = |request: &&Request| request.parts.len() > 1;
+            parts += near.plan.requests.iter().filter(shared).map(|request| request.parts.len()).sum::<usize>();
+            requests += near.plan.requests.len();
+            let line = near.targets.first().and_then(|target| target.group().line());
+            groups.make_room((near.object.endpoint().local().is_some(), line), near.plan.requests.len(), what)?;
+        }
+        let pieces = requests.saturating_mul(Transfer::PIECES).saturating_add(parts.saturating_mul(PIECES_OF_PART));
+        memory::check(1, pieces.saturating_add(self.over.len() * 2 * size_of::<Span>()), || what(requests))?;
+        Ok(groups)
     }
 }
 
 impl Near {
-    fn plan(&self, gap: Gap, most: u64, task_size: u64) -> Result<Plan> {
+    fn planned(&self, gap: Gap, most: u64, task_size: u64) -> Result<Plan> {
         let limit = self.targets.first().and_then(|target| target.limit()).unwrap_or(u64::MAX);
         let gap = match gap {
             Gap::Never => None,
@@ -199,21 +286,10 @@ impl Near {
         coalesce::plan(&self.ranges, Measure { gap, most: most.min(limit), task_size: task_size.min(limit) })
     }
 
-    /// Tells the items how many requests carry them. They count one each.
-    fn count(&self, plan: &Plan, items: &Items) {
-        let mut counted = vec![false; self.items.len()];
-        for part in &plan.parts {
-            let number = part.range as usize;
-            if std::mem::replace(&mut counted[number], true) {
-                items.add_request(self.items[number]);
-            }
-        }
-    }
-
     /// The requests.
-    fn requests(mut self, plan: &Plan, mut push: impl FnMut(Arc<ObjectCore>, Part, Job)) {
-        for request in &plan.requests {
-            let (range, parts) = (request.range, plan.parts_of(request));
+    fn requests(mut self, mut push: impl FnMut(Arc<ObjectCore>, Part, Job)) {
+        for request in &self.plan.requests {
+            let (range, parts) = (request.range, self.plan.parts_of(request));
             let (part, sink) = match parts {
                 [only] => {
                     let number = only.range as usize;
@@ -243,33 +319,29 @@ impl Near {
 type Way = (bool, Option<usize>);
 
 /// Requests in groups that go to the same transport and wait for the same kind of memory.
+#[derive(Default)]
 struct Groups {
     groups: Vec<(Way, Vec<Transfer>)>,
 }
 
 impl Groups {
-    /// With room for so many requests of one kind, which most batches are.
-    fn new(count: usize, items: usize) -> Result<Groups> {
-        let mut first = Vec::new();
-        // Memory that cannot be had would end the process.
-        first.try_reserve_exact(count).map_err(|_| {
-            let words =
-                format!("no memory to queue the {count} requests of a batch of {items} items; use smaller ones");
-            Error::new(ErrorKind::OutOfMemory, words)
-        })?;
-        Ok(Groups { groups: vec![((false, None), first)] })
+    /// For so many more that go this way.
+    fn make_room(&mut self, way: Way, more: usize, what: impl Fn(usize) -> String) -> Result<()> {
+        let place = match self.groups.iter().position(|(of, _)| *of == way) {
+            Some(place) => place,
+            None => {
+                memory::push(&mut self.groups, (way, Vec::new()), || what(more))?;
+                self.groups.len() - 1
+            }
+        };
+        memory::room(&mut self.groups[place].1, more, || what(more))
     }
 
     fn push(&mut self, transfer: Transfer) {
-        let line = (transfer.is_local(), transfer.line());
-        if let [(of, only)] = &mut self.groups[..] {
-            if only.is_empty() {
-                *of = line;
-            }
-        }
-        match self.groups.iter_mut().find(|(of, _)| *of == line) {
+        let way = (transfer.is_local(), transfer.line());
+        match self.groups.iter_mut().find(|(of, _)| *of == way) {
             Some((_, group)) => group.push(transfer),
-            None => self.groups.push((line, vec![transfer])),
+            None => self.groups.push((way, vec![transfer])),
         }
     }
 

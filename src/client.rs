@@ -363,6 +363,10 @@ impl OpOwner for Client {
         self.callbacks.run(Box::new(move || if exit::is_exiting() { std::mem::forget(job) } else { job() }));
     }
 
+    fn request_failed(&self) {
+        stats::add(&self.stats.requests_failed, 1);
+    }
+
     fn op_starts_completion(&self, cancelled: bool, took: Duration) {
         self.stats.op_latency.add(took);
         if cancelled {

@@ -1,6 +1,8 @@
 //! Memory whose size is the caller's to choose: what cannot be had is an error, and not the end of the process.
 
 use crate::error::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// An empty vector with room for `count`. `what`: what for, as in "no memory to queue it".
 ///
@@ -17,9 +19,26 @@ pub fn vec<T>(count: usize, what: impl FnOnce() -> String) -> Result<Vec<T>> {
 /// # Errors
 /// OUT_OF_MEMORY.
 pub fn push<T>(to: &mut Vec<T>, one: T, what: impl FnOnce() -> String) -> Result<()> {
-    to.try_reserve(1).map_err(|_| none(what))?;
+    room(to, 1, what)?;
     to.push(one);
     Ok(())
+}
+
+/// Makes room for `more`.
+///
+/// # Errors
+/// OUT_OF_MEMORY.
+pub fn room<T>(of: &mut Vec<T>, more: usize, what: impl FnOnce() -> String) -> Result<()> {
+    of.try_reserve(more).map_err(|_| none(what))
+}
+
+/// Makes room for one more.
+///
+/// # Errors
+/// OUT_OF_MEMORY.
+pub fn map<K: Eq + Hash, V>(of: &mut HashMap<K, V>, what: impl FnOnce() -> String) -> Result<&mut HashMap<K, V>> {
+    of.try_reserve(1).map_err(|_| none(what))?;
+    Ok(of)
 }
 
 /// Whether `count` small pieces, of `bytes` each, can be had now. Each for itself ends the process if it cannot, so they are

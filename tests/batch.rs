@@ -287,7 +287,7 @@ fn an_item_of_more_requests_than_can_be_meant_fails_alone() {
 
 /// So that what cannot be had is refused, on a machine of any size.
 fn limit_memory(bytes: u64) {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: one readable rlimit is passed.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
@@ -334,6 +334,68 @@ fn the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item() {
         assert!(errors[1].is_none(), "{errors:?}");
         assert_eq!(small.bytes(), &raskio_testserver::pattern_at(90, 10)[..]);
     });
+}
+
+/// At whatever point of it memory runs out. Nothing is sent.
+#[test]
+fn a_batch_that_memory_is_too_short_for_is_refused() {
+    const NAME: &str = "a_batch_that_memory_is_too_short_for_is_refused";
+    const ITEMS: u32 = 30_000;
+    let gaps = [("never", Gap::Never), ("64", Gap::Bytes(64)), ("0", Gap::Bytes(0))];
+    if !child::is_child() {
+        for (name, _) in gaps {
+            // Arenas of threads have memory in reserve, and so has a process that had more.
+            child::succeeds(child::again(NAME).env("MALLOC_ARENA_MAX", "1").env("GAP", name));
+        }
+        return;
+    }
+    let client = TestClient::new(raskio::config::Backend::MultiPoll);
+    let sized = raskio::object::ObjectOptions { size: Some(1 << 40), ..Default::default() };
+    let data = client.0.open("http://127.0.0.1:9/data", sized).unwrap();
+    let unknown = client.open("http://127.0.0.1:9/unknown");
+    for (_, gap) in gaps.into_iter().filter(|(name, _)| std::env::var("GAP").as_deref() == Ok(*name)) {
+        let (mut refused, mut room) = (0, 0);
+        loop {
+            let specs = (0..ITEMS).map(|i| {
+                let i = u64::from(i);
+                let (object, offset, len, from_end) = match i % 8 {
+                    0 => (&data, 1 << 40, 10, false),
+                    1 => (&data, 7, 0, false),
+                    2 => (&unknown, 0, 10, true),
+                    3 => (&data, i * 100, 100, false),
+                    _ => (&data, i * 100, 70, false),
+                };
+                // SAFETY: nothing is asked for before it is cancelled.
+                let buffer = unsafe { raskio::sys::mem::HostBuffer::new(std::ptr::dangling_mut(), len) };
+                Ok(ReadSpec { object: object.clone(), offset, buffer: buffer.into(), from_end })
+            });
+            let (sender, outcome) = channel();
+            let done = Box::new(move |result: &raskio::op::OpResult<'_>| sender.send(result.bytes).unwrap());
+            let options = BatchOptions { gap, ..BatchOptions::default() };
+            // SAFETY: no arguments that matter.
+            unsafe { libc::malloc_trim(0) };
+            let used = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
+            limit_memory(used * 4096 + room);
+            let pending = client.read_batch(specs, options, done);
+            limit_memory(libc::RLIM_INFINITY);
+            room += 200_000;
+            match pending {
+                Ok(pending) => {
+                    pending.op().cancel();
+                    pending.submit();
+                    assert_eq!(outcome.recv_timeout(support::LONG).unwrap(), 0);
+                    break;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+                    assert!(error.message().contains("no memory"), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 10, "{refused} refused with {gap:?}");
+    }
 }
 
 #[test]

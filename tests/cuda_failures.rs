@@ -36,6 +36,7 @@ fn each_step_that_fails_fails_its_read_by_name_and_recycles_what_it_held() {
             let (object, memory) = (client.open(&server.url("/data")), DeviceMemory::new(LEN));
             gpu.sim.fail(call, 1, false, code);
             let error = start(&object, 0, &memory).fails(ErrorKind::Cuda, &[call, name, text, "/data"]);
+            assert_eq!(client.stats().requests_failed, 1, "{call}");
             assert!(error.message().contains(&code.to_string()), "{error}");
             memory.free();
             assert_eq!(client.stats().bounce_buffers_in_use, 0, "{call}");

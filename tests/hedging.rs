@@ -111,6 +111,18 @@ fn server_armed_with(
     (server, armed, asked)
 }
 
+/// On a machine that is busy with something else everything may be late, and nothing is asked twice: then once more.
+fn until_hedged(client: &TestClient, mut attempt: impl FnMut()) {
+    for _ in 0..8 {
+        let before = client.stats().requests_hedged;
+        attempt();
+        if client.stats().requests_hedged > before {
+            return;
+        }
+    }
+    panic!("nothing was asked twice");
+}
+
 /// Reads until it is known what is late.
 fn learn(object: &Arc<raskio::object::Object>) {
     for i in 0..600 {
@@ -132,14 +144,19 @@ fn a_second_answer_that_is_no_good_changes_nothing() {
         });
         let client = client(|_| {});
         let object = client.open(&server.url("/data"));
-        learn(&object);
-        let before = client.stats().requests_hedged;
-        armed.store(true, Ordering::SeqCst);
-        let began = Instant::now();
-        start_with(&object, 0, 4096, &ReadOptions::default()).succeeds();
-        assert!(began.elapsed() < ms(1500), "{bad}: {:?}", began.elapsed());
-        let hedged = client.stats().requests_hedged - before;
-        assert_eq!((asked.load(Ordering::SeqCst), hedged), (2, 1), "{bad}");
+        let mut hedged = 0;
+        until_hedged(&client, || {
+            armed.store(false, Ordering::SeqCst);
+            learn(&object);
+            hedged = client.stats().requests_hedged;
+            asked.store(0, Ordering::SeqCst);
+            armed.store(true, Ordering::SeqCst);
+            let began = Instant::now();
+            start_with(&object, 0, 4096, &ReadOptions::default()).succeeds();
+            assert!(began.elapsed() < ms(1500), "{bad}: {:?}", began.elapsed());
+            hedged = client.stats().requests_hedged - hedged;
+            assert_eq!(asked.load(Ordering::SeqCst), 1 + hedged as usize, "{bad}");
+        });
     }
 }
 
@@ -150,13 +167,17 @@ fn a_body_that_stops_in_the_middle_is_completed_by_the_second_answer() {
         0 => Reply::object().stall_after(1000),
         _ => Reply::object(),
     });
-    let client = client(|_| {});
+    let client = client(|options| options.stall_timeout_ms = Some(2000));
     let object = client.open(&server.url("/data"));
-    learn(&object);
-    armed.store(true, Ordering::SeqCst);
-    // Every byte is checked.
-    start_with(&object, 4096, 4096, &ReadOptions::default()).succeeds();
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    until_hedged(&client, || {
+        armed.store(false, Ordering::SeqCst);
+        learn(&object);
+        asked.store(0, Ordering::SeqCst);
+        armed.store(true, Ordering::SeqCst);
+        // Every byte is checked.
+        start_with(&object, 4096, 4096, &ReadOptions::default()).succeeds();
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+    });
     assert!(
         server.log().last().unwrap().header("Range").unwrap().starts_with("bytes=5096-"),
         "only the rest is asked for"
@@ -169,14 +190,21 @@ fn both_are_ended_by_a_cancel_and_by_a_shutdown() {
         let (server, armed, asked) = server_armed_with(Object::pattern(1 << 20), |_| Reply::object().never_answer());
         let client = client(|_| {});
         let object = client.open(&server.url("/data"));
-        learn(&object);
-        armed.store(true, Ordering::SeqCst);
-        let mut read = start_with(&object, 0, 4096, &ReadOptions::default());
-        let end = Instant::now() + support::LONG;
-        while asked.load(Ordering::SeqCst) < 2 && Instant::now() < end {
-            std::thread::sleep(ms(5));
-        }
-        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        let mut read = None;
+        until_hedged(&client, || {
+            // One that was not asked twice.
+            read.take().into_iter().for_each(|read: support::Reading| read.op.cancel());
+            armed.store(false, Ordering::SeqCst);
+            learn(&object);
+            asked.store(0, Ordering::SeqCst);
+            armed.store(true, Ordering::SeqCst);
+            read = Some(start_with(&object, 0, 4096, &ReadOptions::default()));
+            let end = Instant::now() + ms(3000);
+            while asked.load(Ordering::SeqCst) < 2 && Instant::now() < end {
+                std::thread::sleep(ms(5));
+            }
+        });
+        let mut read = read.unwrap();
         if shutdown {
             client.shut_down(Some(support::LONG)).unwrap();
         } else {

@@ -27,6 +27,8 @@ pub const RASKIO_OP_STAT: u32 = 1;
 pub const RASKIO_OP_READ: u32 = 2;
 /// A batch.
 pub const RASKIO_OP_BATCH: u32 = 3;
+/// An operation that writes one range of a local file.
+pub const RASKIO_OP_WRITE: u32 = 4;
 
 /// One event. Valid during the callback only; what does not belong to its kind is 0.
 #[repr(C)]
@@ -130,6 +132,7 @@ impl From<&Event> for raskio_event {
                 OpKind::Stat => RASKIO_OP_STAT,
                 OpKind::Read => RASKIO_OP_READ,
                 OpKind::Batch => RASKIO_OP_BATCH,
+                OpKind::Write => RASKIO_OP_WRITE,
             },
             ..nothing
         };

@@ -38,6 +38,8 @@ pub trait OpOwner: Send + Sync {
     fn cancel_requested(&self, op: &Operation);
     /// Runs `job` where completions run; called once for each operation.
     fn run_completion(&self, job: Box<dyn FnOnce() + Send>);
+    /// A request of an operation ended without all that it was for.
+    fn request_failed(&self) {}
     /// The completion is about to be called; `cancelled`: with CANCELLED; `took`: since the operation was made.
     fn op_starts_completion(&self, cancelled: bool, took: Duration);
     /// The completion has returned.
@@ -266,6 +268,14 @@ impl Operation {
         }
         self.over.store(true, Ordering::Release);
         outcome.owner.clone()
+    }
+
+    /// One of its requests ended without all that it was for. Before it is finished.
+    pub fn request_failed(&self) {
+        let owner = self.outcome.lock().owner.clone();
+        if let Some(owner) = owner {
+            owner.request_failed();
+        }
     }
 
     /// A request of this part is over: `bytes` of its `len` are where the caller wants them. The last one runs the completion.

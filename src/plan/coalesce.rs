@@ -2,7 +2,8 @@
 //! range.
 
 use super::{ByteRange, MOST_REQUESTS, request_count, split};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::memory;
 use std::ops::Range;
 
 /// The most parts of one request: what it takes to note them stays small beside what it takes to send it.
@@ -65,18 +66,13 @@ impl Plan {
 pub fn plan(ranges: &[ByteRange], measure: Measure) -> Result<Plan> {
     let count = |range: &ByteRange| request_count(range.len, measure.task_size);
     let count = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(count(range)));
-    let (size, mut parts) = (measure.task_size, Vec::new());
+    let size = measure.task_size;
     if count >= MOST_REQUESTS {
         let words = format!("a batch of {count} requests of at most {size} bytes; more than 2^31 are not possible");
         return Err(Error::invalid(words));
     }
-    // Memory that cannot be had would end the process.
-    usize::try_from(count).ok().and_then(|count| parts.try_reserve_exact(count).ok()).ok_or_else(|| {
-        let words = format!(
-            "no memory to plan the {count} requests of at most {size} bytes of a batch; use a larger task size"
-        );
-        Error::new(ErrorKind::OutOfMemory, words)
-    })?;
+    let what = || format!("to plan the {count} requests of at most {size} bytes of a batch; use a larger task size");
+    let mut parts = memory::vec(usize::try_from(count).unwrap_or(usize::MAX), what)?;
     for (number, range) in ranges.iter().enumerate() {
         for piece in split(range.start, range.len, measure.task_size) {
             // As many items as a batch may have.
@@ -89,7 +85,8 @@ pub fn plan(ranges: &[ByteRange], measure: Measure) -> Result<Plan> {
             range: ByteRange { start: part.start, len: part.len },
             parts: at..at + 1,
         };
-        let requests = parts.iter().enumerate().map(single).collect();
+        let mut requests = memory::vec(parts.len(), what)?;
+        requests.extend(parts.iter().enumerate().map(single));
         return Ok(Plan { parts, requests });
     };
     // Stable for those that start together, so that a plan follows from its ranges alone. The longest first: what comes after it
@@ -108,7 +105,8 @@ pub fn plan(ranges: &[ByteRange], measure: Measure) -> Result<Plan> {
                 continue;
             }
         }
-        requests.push(Request { range: ByteRange { start: part.start, len: part.len }, parts: at..at + 1 });
+        let range = ByteRange { start: part.start, len: part.len };
+        memory::push(&mut requests, Request { range, parts: at..at + 1 }, what)?;
     }
     Ok(Plan { parts, requests })
 }
@@ -116,6 +114,7 @@ pub fn plan(ranges: &[ByteRange], measure: Measure) -> Result<Plan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use proptest::collection::vec;
     use proptest::prelude::*;
 

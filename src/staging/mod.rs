@@ -67,6 +67,13 @@ pub struct Group {
     pub stream: Option<usize>,
 }
 
+impl Group {
+    /// Where its sinks may have to wait: [`Sink::line`].
+    pub fn line(self) -> Option<usize> {
+        (self.stager != 0).then_some(self.stager)
+    }
+}
+
 /// Whom a request is for, and what it reads.
 #[derive(Clone)]
 pub struct Owner {
@@ -116,8 +123,17 @@ impl RequestDone {
     /// The first `bytes` of the request are in the caller's buffers.
     pub fn finish(mut self, bytes: u64) {
         if let Some(result) = self.result.take() {
-            self.owner.op.finish(&self.owner.part, bytes, self.len, result);
+            self.end(bytes, result);
         }
+    }
+
+    /// The one place where a request ends, and counts as failed: only here it is known what became of its copy.
+    fn end(&self, bytes: u64, result: Result<()>) {
+        let nothing = self.len == 0 && self.owner.is_over();
+        if result.is_err() || bytes < self.len || nothing {
+            self.owner.op.request_failed();
+        }
+        self.owner.op.finish(&self.owner.part, bytes, self.len, result);
     }
 }
 
@@ -127,7 +143,7 @@ impl Drop for RequestDone {
             let name = self.owner.object.name();
             let words = format!("{name}: the end of a request was lost; this is a bug in RaskIO");
             let error = Error::new(ErrorKind::Internal, words);
-            self.owner.op.finish(&self.owner.part, 0, self.len, Err(error));
+            self.end(0, Err(error));
         }
     }
 }

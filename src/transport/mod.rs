@@ -186,15 +186,16 @@ impl Transfer {
         self.waits = Span::default();
     }
 
+    /// What a request takes beside itself: its sink, of whichever kind.
+    pub const PIECES: usize = 256;
+
     /// Room for so many requests, and memory for what they hold. `what`: what for.
     ///
     /// # Errors
     /// OUT_OF_MEMORY.
     pub fn room(count: usize, what: impl Fn() -> String) -> Result<Vec<Transfer>> {
-        /// Of a request's sink, the larger of the kinds.
-        const SINK: usize = 256;
         let room = memory::vec(count, &what)?;
-        memory::check(count, SINK, &what)?;
+        memory::check(count, Transfer::PIECES, &what)?;
         Ok(room)
     }
 

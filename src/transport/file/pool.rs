@@ -24,6 +24,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+/// What a profiler shows of requests whose sink has no buffer yet.
+pub(super) const FOR_A_BUFFER: &std::ffi::CStr = c"wait for a pinned buffer";
+
 /// A deadline in the heap, the earliest first.
 struct Due(Instant, Weak<Operation>);
 
@@ -437,7 +440,8 @@ impl Pool {
         })
     }
 
-    fn put_aside(&self, number: u64, transfer: Transfer) {
+    fn put_aside(&self, number: u64, mut transfer: Transfer) {
+        transfer.waits_for(FOR_A_BUFFER);
         let mut queue = self.queue.lock();
         if queue.told.remove(&number) {
             queue.lanes.push_first(transfer);
@@ -477,7 +481,8 @@ impl Pool {
     }
 
     /// A request is no longer queued, but worked on.
-    pub(super) fn begin(&self, transfer: Transfer) -> Transfer {
+    pub(super) fn begin(&self, mut transfer: Transfer) -> Transfer {
+        transfer.goes_on();
         stats::sub(&self.stats.requests_queued, 1);
         stats::add(&self.stats.requests_in_flight, 1);
         transfer
@@ -501,9 +506,6 @@ impl Pool {
 
     fn end(&self, transfer: Transfer, result: Result<()>) {
         stats::add(&self.stats.requests_finished, 1);
-        if result.is_err() || transfer.is_over() {
-            stats::add(&self.stats.requests_failed, 1);
-        }
         transfer.finish(result);
     }
 

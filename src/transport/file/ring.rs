@@ -1,6 +1,6 @@
 //! The rings: a thread and an io_uring for each block device, so that a slow one holds no other up.
 
-use super::pool::Pool;
+use super::pool::{FOR_A_BUFFER, Pool};
 use super::work::{Step, Work};
 use crate::config::{Config, UNLIMITED};
 use crate::error::Result;
@@ -346,7 +346,10 @@ impl Local {
             });
             match room {
                 Room::Yes => return Some(Work::new(self.pool.begin(transfer), file)),
-                Room::Later => self.waiting.put(transfer),
+                Room::Later => {
+                    transfer.waits_for(FOR_A_BUFFER);
+                    self.waiting.put(transfer);
+                }
                 Room::No(error) => self.pool.end_queued(transfer, Err(error)),
             }
         }

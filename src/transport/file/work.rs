@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::{self, OpenFile};
 use crate::plan::direct::{MOST_ASIDE, Piece};
-use crate::profile;
+use crate::profile::{self, Kind};
 use crate::staging::Sink;
 use crate::stats::{self, Stats};
 use crate::sys::mem::{Pages, Span};
@@ -25,10 +25,10 @@ pub(super) struct Work {
     aside: Option<Pages>,
     /// How often in a row it was to be tried again.
     again: u32,
-    /// All is written, and its share in [`crate::transport::Write::unsynced`] is given up.
-    counted: bool,
     /// As a profiler sees it.
     _range: profile::Span,
+    /// All is written, and its share in [`crate::transport::Write::unsynced`] is given up.
+    counted: bool,
 }
 
 /// What is to be done next.
@@ -59,12 +59,11 @@ fn small(n: u64) -> usize {
 
 impl Work {
     /// A request whose sink is ready.
-    pub fn new(mut transfer: Transfer, file: Arc<OpenFile>) -> Work {
+    pub fn new(transfer: Transfer, file: Arc<OpenFile>) -> Work {
         transfer.op.add_attempt(&transfer.part);
-        transfer.goes_on();
         let bytes = transfer.missing().map_or(0, |missing| missing.len);
-        let range = profile::Span::begin(profile::Kind::Request, bytes, || transfer.describe());
-        Work { transfer, file, started: Instant::now(), aside: None, again: 0, counted: false, _range: range }
+        let _range = profile::Span::begin(Kind::Request, bytes, || transfer.describe());
+        Work { transfer, file, started: Instant::now(), aside: None, again: 0, _range, counted: false }
     }
 
     /// What comes next. Pages that are needed come from `spare`.

@@ -446,7 +446,6 @@ impl Engine {
             for transfer in late {
                 crate::stats::sub(&engine.stats.requests_queued, 1);
                 crate::stats::add(&engine.stats.requests_finished, 1);
-                crate::stats::add(&engine.stats.requests_failed, 1);
                 transfer.finish(Err(shut_down()));
             }
         });

@@ -428,11 +428,7 @@ impl Local {
     }
 
     fn finish(&self, transfer: Transfer, result: Result<()>) {
-        let stats = &self.engine.stats;
-        stats::add(&stats.requests_finished, 1);
-        if (result.is_err() || transfer.is_over()) && transfer.second_of.is_none() {
-            stats::add(&stats.requests_failed, 1);
-        }
+        stats::add(&self.engine.stats.requests_finished, 1);
         transfer.finish(result);
     }
 

@@ -4,6 +4,7 @@ use super::engine::{Engine, Message, Stop};
 use crate::config::{Backend, Config, Dispatch, UNLIMITED};
 use crate::error::Result;
 use crate::exit::{self, Threads};
+use crate::memory;
 use crate::op::Operation;
 use crate::op::items::Part;
 use crate::stats::{self, Stats};
@@ -105,14 +106,16 @@ impl Transport for ReactorPool {
         let first = self.next.fetch_add(steps, Ordering::Relaxed) % members.len();
         accept(&self.engine, &batch, first);
         let used = if self.dispatch == Dispatch::PerPread { 1 } else { members.len().min(batch.len()) };
-        let mut parts = vec![batch];
-        if used > 1 {
-            let batch = parts.pop().unwrap_or_default();
-            parts = (0..used).map(|_| Vec::with_capacity(batch.len() / used + 1)).collect();
-            for (i, transfer) in batch.into_iter().enumerate() {
-                parts[i % used].push(transfer);
+        let rooms = if used > 1 { rooms(used, batch.len()) } else { None };
+        let parts = match rooms {
+            Some(mut parts) => {
+                for (i, transfer) in batch.into_iter().enumerate() {
+                    parts[i % used].push(transfer);
+                }
+                parts
             }
-        }
+            None => vec![batch],
+        };
         for (i, part) in parts.into_iter().enumerate() {
             if let Err(late) = members[(first + i) % members.len()].inbox.push(vec![Message::Work(part)]) {
                 self.engine.refuse(works(late));
@@ -140,6 +143,12 @@ impl Transport for ReactorPool {
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
         self.engine.wait_stopped(deadline)
     }
+}
+
+/// Room to part so many requests; without the memory for that they all go to one reactor.
+fn rooms(parts: usize, requests: usize) -> Option<Vec<Vec<Transfer>>> {
+    let room = |_| memory::vec(requests.div_ceil(parts), || "to part requests".into()).ok();
+    (0..parts).map(room).collect()
 }
 
 /// A budget that the open-file limit can bear: a connection is a file.
