@@ -437,3 +437,48 @@ fn device_reads_of_reactors() {
 fn device_reads_of_a_thread_pool() {
     device_reads(Backend::EasyThreadpool);
 }
+
+/// Files: read and written by many threads at a time, some reads cancelled, some objects released at once, with trims between them.
+#[test]
+fn files_of_every_backend() {
+    use support::files::{DIRECT, Directory, client, local_backends, source, writable};
+    let _watchdog = Watchdog::start();
+    let files = Directory::new();
+    let path = files.put("data", 1 << 20);
+    for local in local_backends() {
+        let client = client(local, DIRECT, |options| {
+            options.num_threads = Some(3);
+            options.uring_queue_depth = Some(5);
+            options.task_size = Some(50_000);
+        });
+        let (of_threads, path, copy) = (client.0.clone(), path.clone(), files.path(&format!("copy-{local:?}")));
+        writable(&client, &copy);
+        together(move |index| {
+            let bytes = pattern_at(0, 30_000);
+            for round in 0..ROUNDS / 10 {
+                let object = of_threads.open(&path, ObjectOptions::default()).unwrap();
+                let mut reading = support::start(&object, (index * 1000 + round) as u64, 300_000);
+                drop(object);
+                match (index + round) % 4 {
+                    3 => {
+                        reading.op.cancel();
+                        let outcome = reading.wait();
+                        assert!(outcome.error.is_none_or(|error| error.kind() == ErrorKind::Cancelled));
+                    }
+                    2 => of_threads.trim(),
+                    _ => drop(reading.succeeds()),
+                }
+                let options = ObjectOptions { writable: true, ..ObjectOptions::default() };
+                let file = of_threads.open(&copy, options).unwrap();
+                let at = (index * 30_000) as u64;
+                let written = file.write_sync(at, source(&bytes), &ReadOptions::default(), round == 0).unwrap();
+                assert_eq!(written, 30_000);
+                of_threads.stats();
+                if !reading.is_over() {
+                    reading.succeeds();
+                }
+            }
+        });
+        client.shut_down(Some(LONG)).unwrap();
+    }
+}
