@@ -321,31 +321,41 @@ type Way = (bool, Option<usize>);
 /// Requests in groups that go to the same transport and wait for the same kind of memory.
 #[derive(Default)]
 struct Groups {
-    groups: Vec<(Way, Vec<Transfer>)>,
+    groups: Vec<OneWay>,
+}
+
+/// Requests that go one way, and how many there will be.
+struct OneWay {
+    way: Way,
+    planned: usize,
+    transfers: Vec<Transfer>,
 }
 
 impl Groups {
     /// For so many more that go this way.
     fn make_room(&mut self, way: Way, more: usize, what: impl Fn(usize) -> String) -> Result<()> {
-        let place = match self.groups.iter().position(|(of, _)| *of == way) {
+        let place = match self.groups.iter().position(|group| group.way == way) {
             Some(place) => place,
             None => {
-                memory::push(&mut self.groups, (way, Vec::new()), || what(more))?;
+                memory::push(&mut self.groups, OneWay { way, planned: 0, transfers: Vec::new() }, || what(more))?;
                 self.groups.len() - 1
             }
         };
-        memory::room(&mut self.groups[place].1, more, || what(more))
+        let group = &mut self.groups[place];
+        group.planned += more;
+        // None of them is there yet.
+        memory::room(&mut group.transfers, group.planned, || what(more))
     }
 
     fn push(&mut self, transfer: Transfer) {
         let way = (transfer.is_local(), transfer.line());
-        match self.groups.iter_mut().find(|(of, _)| *of == way) {
-            Some((_, group)) => group.push(transfer),
-            None => self.groups.push((way, vec![transfer])),
+        match self.groups.iter_mut().find(|group| group.way == way) {
+            Some(group) => group.transfers.push(transfer),
+            None => self.groups.push(OneWay { way, planned: 1, transfers: vec![transfer] }),
         }
     }
 
     fn all(self) -> Vec<Vec<Transfer>> {
-        self.groups.into_iter().map(|(_, group)| group).filter(|group| !group.is_empty()).collect()
+        self.groups.into_iter().map(|group| group.transfers).filter(|group| !group.is_empty()).collect()
     }
 }
