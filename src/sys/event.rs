@@ -31,11 +31,19 @@ impl EventFd {
         let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Takes the wake-up back.
+    /// Takes a wake-up back that has come, or is about to: who has said that it wakes may have been interrupted before it did. Left
+    /// behind, that wake-up would end every sleep from then on at once.
     pub fn clear(&self) {
+        /// Far more than it takes to be scheduled again; without an end, one that never comes would hang the thread.
+        const TRIES: u32 = 10_000;
         let mut count = 0u64;
-        // SAFETY: eight writable bytes are passed. The result does not matter: EAGAIN means that it was clear.
-        let _ = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        for _ in 0..TRIES {
+            // SAFETY: eight writable bytes are passed.
+            if unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) } == 8 {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Sleeps until the wake-up comes, or `limit` is over (`None`: no limit).
@@ -50,5 +58,25 @@ impl EventFd {
     /// The descriptor, for `poll`.
     pub fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_wake_up_that_is_on_its_way_is_taken_back_too() {
+        let event = Arc::new(EventFd::new().unwrap());
+        for _ in 0..100 {
+            let late = event.clone();
+            let thread = std::thread::spawn(move || late.signal());
+            event.clear();
+            thread.join().unwrap();
+            let began = std::time::Instant::now();
+            event.wait(Some(Duration::from_millis(1)));
+            assert!(began.elapsed() >= Duration::from_millis(1), "nothing is left to end a sleep");
+        }
     }
 }

@@ -30,7 +30,7 @@ const BUFFERS: u16 = 256;
 /// And for files, two descriptors each; what is more is named by its descriptor.
 const FILES: u32 = 256;
 /// So many requests are over before those that follow them are handed to the kernel. 4 KiB at random, 32 in flight, a virtual disk:
-/// 1, 2, 4, 8 and all of them give 86, 86, 84, 75 and 70 thousand a second, for 19, 17.6, 15.2, 15.6 and 15.6 µs of CPU each; fio,
+/// 1, 2, 4, 8 and all of them give 87, 86, 84, 75 and 70 thousand a second, for 6.3, 5.9, 5.1, 5.2 and 5.2 µs of CPU each; fio,
 /// which hands over each, gives 87.
 const HAND_OVER: usize = 4;
 /// Requests that are taken in before the thread looks around.
