@@ -5,7 +5,7 @@
 need_rust
 spare_openssl
 # Of the whole workspace, as the stage `rust` builds it: with the features of one package alone everything would be built anew.
-sh scripts/cargo.sh build --quiet --locked --workspace --bins
+"$CARGO" build --quiet --locked --workspace --bins
 work=$build/tool
 rm -rf "$work"
 bash scripts/install_tool.sh "$work" debug
