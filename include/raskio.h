@@ -1,4 +1,4 @@
-/* RaskIO: ranged reads of HTTP, S3 and WebHDFS objects into host or CUDA memory.
+/* RaskIO: ranged reads of HTTP, S3 and WebHDFS objects and of local files into host or CUDA memory.
  *
  * This header is the specification of the C API. It is generated from src/ffi; do not edit it.
  * SPDX-License-Identifier: Apache-2.0
