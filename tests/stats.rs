@@ -57,18 +57,19 @@ fn the_time_is_where_it_was_spent() {
     for_both_backends(|backend| {
         let (server, client) = (server(), TestClient::new(backend));
         let object = client.open(&server.url("/data"));
-        server.script("/data", [Reply::object().delay(ms(200)), Reply::object().delay_body(ms(200))]);
+        server.script("/data", [Reply::object().delay(ms(600)), Reply::object().delay_body(ms(600))]);
         read(&object, 0, 100);
         let first = client.stats();
-        assert!((200_000..2_000_000).contains(&first.wait_us) && first.body_us < 150_000, "{first:?}");
+        // Half of it, on a machine that is busy with something else.
+        assert!(first.wait_us >= 600_000 && first.body_us < 300_000, "{first:?}");
         assert!(first.connect_us > 0 && first.tls_us == 0, "{first:?}");
         read(&object, 0, 100);
         let second = client.stats();
-        assert!(second.body_us - first.body_us >= 200_000 && second.wait_us - first.wait_us < 150_000, "{second:?}");
+        assert!(second.body_us - first.body_us >= 600_000 && second.wait_us - first.wait_us < 300_000, "{second:?}");
         assert_eq!(second.connect_us, first.connect_us, "the connection was there");
         let took = client.latencies();
         assert_eq!((took.op.count, took.request.count, took.first_byte.count), (2, 2, 2));
-        assert!(took.op.quantile(1.0) >= 200_000 && took.op.quantile(0.5) >= took.request.quantile(0.5));
+        assert!(took.op.quantile(1.0) >= 600_000 && took.op.quantile(0.5) >= took.request.quantile(0.5));
     });
 }
 
