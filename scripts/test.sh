@@ -69,7 +69,7 @@ rm -f "$build"/logs/*.status
 # These compile, each in a directory of its own, and the tests mostly wait: they take the time that is left over. They start once
 # the package is installed, whose libraries they use.
 aside=()
-if [ $# -eq 0 ]; then aside=(msrv loom system); fi
+if [ $# -eq 0 ]; then aside=(msrv loom system fuzz); fi
 beside=
 # What is downloaded comes while the first stages compile. Whether it came is for the stages to say.
 if [ $# -eq 0 ]; then (renice -n 19 $BASHPID; exec bash scripts/environments.sh endpoints kvikio) >"$build/logs/environments.txt" 2>&1 & fi

@@ -24,8 +24,8 @@ for name in $(compgen -e | grep '^KVIKIO_' || true); do unset "$name"; done
 export ASAN_OPTIONS=allow_addr2line=1
 
 # The fuzzer is on: only one that sees which branches are taken finds four bytes within the time.
-if "$bin/planted" -seed=1 -max_total_time=60 -artifact_prefix="$work/planted-" >"$work/planted.log" 2>&1; then
-  fail "the planted four bytes were not found in 60 s: the fuzzer does not see coverage"
+if "$bin/planted" -seed=1 -max_total_time=180 -artifact_prefix="$work/planted-" >"$work/planted.log" 2>&1; then
+  fail "the planted four bytes were not found in 180 s: the fuzzer does not see coverage"
 fi
 grep -q 'planted: the four bytes were found' "$work/planted.log" ||
   fail "the planted target failed for another reason: $(tail -n 20 "$work/planted.log")"
@@ -35,7 +35,7 @@ for target in head retry_after explanation url names answers options; do
   mkdir -p "$work/$target"
   # Its client runs until the process ends, and ends with it.
   if [ "$target" = options ]; then export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; fi
-  if ! "$bin/$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "$bin/$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$work/$target-" "$work/$target" "fuzz/corpus/$target" >"$work/$target.log" 2>&1; then
     tail -n 60 "$work/$target.log"
     fail "the fuzz target $target found a fault; run it again with: $bin/$target $work/$target-crash-…"
