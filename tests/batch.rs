@@ -305,6 +305,7 @@ fn errors_of(client: &TestClient, specs: Vec<ReadSpec>, options: BatchOptions) -
 
 /// Nothing is written: neither the buffer is there nor memory for so many requests.
 #[test]
+#[cfg_attr(raskio_sanitizer = "address", ignore = "the sanitizer ends the process where memory runs out")]
 fn the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item() {
     const NAME: &str = "the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item";
     if !child::is_child() {
@@ -338,6 +339,7 @@ fn the_end_of_a_huge_object_in_tiny_requests_is_an_error_of_that_item() {
 
 /// At whatever point of it memory runs out. Nothing is sent.
 #[test]
+#[cfg_attr(raskio_sanitizer = "address", ignore = "the sanitizer ends the process where memory runs out")]
 fn a_batch_that_memory_is_too_short_for_is_refused() {
     const NAME: &str = "a_batch_that_memory_is_too_short_for_is_refused";
     const ITEMS: u32 = 30_000;
