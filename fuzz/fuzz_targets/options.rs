@@ -6,7 +6,6 @@
 use libfuzzer_sys::fuzz_target;
 use raskio::ffi::client::{
     raskio_client, raskio_client_new, raskio_client_options, raskio_client_release, raskio_client_shut_down,
-    raskio_client_stats, raskio_stats,
 };
 use raskio::ffi::error::{raskio_error, raskio_error_free, raskio_error_message, raskio_error_status};
 use raskio::ffi::object::{
@@ -16,6 +15,7 @@ use raskio::ffi::object::{
 use raskio::ffi::op::raskio_read_options;
 use raskio::ffi::read::raskio_read_sync;
 use raskio::ffi::secrets::{raskio_bearer, raskio_credentials};
+use raskio::ffi::stats::{raskio_client_stats, raskio_stats};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -195,9 +195,10 @@ fn client_options(claimed: usize, len: usize, choice: u8, bytes: &[u8]) {
         on_shut_down: optional(3).then_some(last as _),
         user_data: ptr::null_mut(),
         max_free_events: number(144),
-        reserved0: number(148),
+        hedging: number(148),
         // A size in the middle of a field would leave half a pointer.
         bearer: (optional(5) && claimed >= known).then_some(no_token as _),
+        on_event: None,
     };
     let memory = input(options, claimed, len, tail);
     let (mut client, mut error) = (ptr::null_mut(), ptr::null_mut());
