@@ -3,8 +3,7 @@
 use crate::error::Result;
 use crate::exit::{self, Threads};
 use crate::sync::{Condvar, Mutex};
-use crate::sys::process;
-use std::cell::Cell;
+use crate::thread_group::ThreadGroup;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,19 +15,13 @@ pub type Call = Box<dyn FnOnce() + Send>;
 struct State {
     calls: VecDeque<Call>,
     stop: bool,
-    running: usize,
-}
-
-thread_local! {
-    /// The [`Shared`] that this thread belongs to, by address; 0: none.
-    static MINE: Cell<usize> = const { Cell::new(0) };
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    ended: Condvar,
+    threads: ThreadGroup,
 }
 
 /// The threads that run completions; without any, whoever brings one runs it.
@@ -49,10 +42,9 @@ impl Callbacks {
         }
         for index in 0..threads {
             let shared = callbacks.shared.clone();
-            shared.state.lock().running += 1;
-            let of_thread = shared.clone();
-            if let Err(error) = process::spawn(&format!("raskio-done-{index}"), move || of_thread.run()) {
-                shared.state.lock().running -= 1;
+            let name = format!("raskio-done-{index}");
+            let started = ThreadGroup::spawn(&callbacks.shared, |shared| &shared.threads, &name, move || shared.run());
+            if let Err(error) = started {
                 callbacks.stop();
                 return Err(error);
             }
@@ -93,21 +85,12 @@ impl Threads for Shared {
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
-        let mut state = self.state.lock();
-        while state.running > own {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            state = self.ended.wait_until(state, deadline);
-        }
-        true
+        self.threads.wait_ended(deadline)
     }
 }
 
 impl Shared {
     fn run(&self) {
-        MINE.with(|mine| mine.set(std::ptr::from_ref(self) as usize));
         let mut state = self.state.lock();
         loop {
             if let Some(call) = state.calls.pop_front() {
@@ -115,8 +98,6 @@ impl Shared {
                 call();
                 state = self.state.lock();
             } else if state.stop {
-                state.running -= 1;
-                self.ended.notify_all();
                 return;
             } else {
                 state = self.changed.wait(state);

@@ -38,6 +38,7 @@
 //! | [`stats`] | counters | nothing |
 //! | [`profile`] | ranges for a profiler, through the crate raskio-nvtx | nothing |
 //! | [`events`] | retries and new connections, told to a host that wants to know | nothing |
+//! | `thread_group` | threads that are waited for: those of transports, stagers, completions and credentials | `sys::process` |
 //! | `exit` | stops every client's threads when the process ends | transport |
 //! | [`error`] | kinds, messages, and the table from HTTP status, errno and CURLcode to a kind | nothing |
 //! | [`sync`] | locks and atomics, or loom's | nothing |
@@ -81,4 +82,5 @@ pub mod staging;
 pub mod stats;
 pub mod sync;
 pub mod sys;
+mod thread_group;
 pub mod transport;

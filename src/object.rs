@@ -6,6 +6,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{About, OpKind};
 use crate::local::Bypass;
+use crate::memory;
 use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan::{self, ByteRange};
@@ -326,17 +327,13 @@ impl Object {
 
     /// An empty list with room for so many requests.
     fn room_for(&self, doing: &str, size: u64, task_size: u64, count: usize) -> Result<Vec<Transfer>> {
-        let mut transfers = Vec::new();
-        // Memory that cannot be had would end the process.
-        transfers.try_reserve_exact(count).map_err(|_| {
-            let words = format!(
-                "no memory to queue the {count} requests of {task_size} bytes that {doing} {size} bytes of {} takes; use a \
-                 larger task size",
+        memory::vec(count, || {
+            format!(
+                "to queue the {count} requests of {task_size} bytes that {doing} {size} bytes of {} takes; use a larger task \
+                 size",
                 self.name()
-            );
-            Error::new(ErrorKind::OutOfMemory, words)
-        })?;
-        Ok(transfers)
+            )
+        })
     }
 
     /// Writes `source` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and grows. With

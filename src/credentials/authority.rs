@@ -6,9 +6,8 @@
 use super::Grant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::{self, Threads};
-use crate::sync::{Condvar, Mutex};
-use crate::sys::process;
-use std::cell::Cell;
+use crate::sync::Mutex;
+use crate::thread_group::ThreadGroup;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -48,13 +47,7 @@ pub enum Entry {
 #[derive(Default)]
 pub struct Renewals {
     stop: AtomicBool,
-    running: Mutex<usize>,
-    ended: Condvar,
-}
-
-thread_local! {
-    /// The [`Renewals`] that this thread belongs to, by address; 0: none.
-    static MINE: Cell<usize> = const { Cell::new(0) };
+    threads: ThreadGroup,
 }
 
 impl Renewals {
@@ -75,18 +68,7 @@ impl Renewals {
     }
 
     fn spawn(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        *self.running.lock() += 1;
-        let of_thread = self.clone();
-        let started = process::spawn("raskio-secrets", move || {
-            MINE.with(|mine| mine.set(Arc::as_ptr(&of_thread) as usize));
-            body();
-            *of_thread.running.lock() -= 1;
-            of_thread.ended.notify_all();
-        });
-        if started.is_err() {
-            *self.running.lock() -= 1;
-        }
-        started
+        ThreadGroup::spawn(self, |renewals| &renewals.threads, "raskio-secrets", body)
     }
 }
 
@@ -96,15 +78,7 @@ impl Threads for Renewals {
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
-        let mut running = self.running.lock();
-        while *running > own {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            running = self.ended.wait_until(running, deadline);
-        }
-        true
+        self.threads.wait_ended(deadline)
     }
 }
 

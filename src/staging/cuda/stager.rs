@@ -10,17 +10,16 @@ use super::lane::{Copy, Head, Lane};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::{self, Threads};
 use crate::stats::{self, Stats};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::sys::cuda::context::{self, Key};
 use crate::sys::cuda::pointer;
 use crate::sys::cuda::stream::Capture;
 use crate::sys::cuda::{Context, Current, Failure, Relaxed, Stream};
 use crate::sys::event::EventFd;
 use crate::sys::fault::{self, Point};
-use crate::sys::process;
+use crate::thread_group::ThreadGroup;
 use crate::transport::inbox::Inbox;
 use crate::transport::waker::Waker;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -50,11 +49,6 @@ enum Stop {
     Abandon = 2,
 }
 
-thread_local! {
-    /// The [`Stager`] whose thread this is, by address; 0: none's.
-    static MINE: Cell<usize> = const { Cell::new(0) };
-}
-
 /// One context of one client, as everybody else sees it.
 pub struct Stager {
     context: Arc<Context>,
@@ -65,8 +59,7 @@ pub struct Stager {
     stop: AtomicU8,
     /// The context is gone, for this reason.
     gone: Mutex<Option<Error>>,
-    running: Mutex<bool>,
-    ended: Condvar,
+    threads: ThreadGroup,
 }
 
 impl Stager {
@@ -84,21 +77,18 @@ impl Stager {
             stats,
             stop: AtomicU8::new(Stop::No as u8),
             gone: Mutex::new(None),
-            running: Mutex::new(true),
-            ended: Condvar::new(),
+            threads: ThreadGroup::default(),
         });
         exit::watch(stager.clone());
         let of_thread = stager.clone();
-        let started = process::spawn("raskio-stager", move || {
-            MINE.with(|mine| mine.set(Arc::as_ptr(&of_thread) as usize));
-            Local::new(of_thread.clone()).run_to_the_end();
-            *of_thread.running.lock() = false;
-            of_thread.ended.notify_all();
-        });
-        if let Err(error) = started {
-            *stager.running.lock() = false;
-            return Err(error);
-        }
+        ThreadGroup::spawn(
+            &stager,
+            |stager| &stager.threads,
+            "raskio-stager",
+            move || {
+                Local::new(of_thread).run_to_the_end();
+            },
+        )?;
         Ok(stager)
     }
 
@@ -165,17 +155,7 @@ impl Threads for Stager {
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        if MINE.with(Cell::get) == std::ptr::from_ref(self) as usize {
-            return true;
-        }
-        let mut running = self.running.lock();
-        while *running {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            running = self.ended.wait_until(running, deadline);
-        }
-        true
+        self.threads.wait_ended(deadline)
     }
 }
 

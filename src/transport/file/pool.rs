@@ -14,10 +14,10 @@ use crate::stats::{self, Stats};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::mem::Pages;
 use crate::sys::process;
+use crate::thread_group::ThreadGroup;
 use crate::transport::lanes::Lanes;
 use crate::transport::reactor::engine::{Stop, shut_down};
-use crate::transport::{Found, Job, Transfer};
-use std::cell::Cell;
+use crate::transport::{Found, Job, Transfer, fail_late};
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -85,13 +85,7 @@ pub struct Pool {
     queue: Mutex<Queue>,
     changed: Condvar,
     stop: AtomicU8,
-    running: Mutex<usize>,
-    ended: Condvar,
-}
-
-thread_local! {
-    /// The pool that this thread belongs to, by address; 0: none.
-    static MINE: Cell<usize> = const { Cell::new(0) };
+    threads: ThreadGroup,
 }
 
 impl Pool {
@@ -111,8 +105,7 @@ impl Pool {
             queue: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicU8::new(Stop::No as u8),
-            running: Mutex::new(0),
-            ended: Condvar::new(),
+            threads: ThreadGroup::default(),
         });
         exit::watch(pool.clone());
         pool.queue.lock().threads = 1;
@@ -127,18 +120,7 @@ impl Pool {
 
     /// Starts a thread that [`Threads::wait_stopped`] waits for.
     pub(super) fn spawn(self: &Arc<Self>, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        let pool = self.clone();
-        *self.running.lock() += 1;
-        let started = process::spawn(name, move || {
-            MINE.with(|mine| mine.set(Arc::as_ptr(&pool) as usize));
-            body();
-            *pool.running.lock() -= 1;
-            pool.ended.notify_all();
-        });
-        if started.is_err() {
-            *self.running.lock() -= 1;
-        }
-        started
+        ThreadGroup::spawn(self, |pool| &pool.threads, name, body)
     }
 
     /// Tells the rings of one that could not be made.
@@ -515,26 +497,12 @@ impl Pool {
     }
 }
 
-fn fail_late(op: &Operation) {
-    let limit = op.deadline().unwrap_or_else(Instant::now).saturating_duration_since(op.started());
-    let words = format!("the operation's deadline of {:.1} s is over", limit.as_secs_f64());
-    op.fail(Error::new(ErrorKind::TimedOut, words));
-}
-
 impl Threads for Pool {
     fn abandon(&self) {
         self.set_stop(Stop::Abandon);
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
-        let mut running = self.running.lock();
-        while *running > own {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            running = self.ended.wait_until(running, deadline);
-        }
-        true
+        self.threads.wait_ended(deadline)
     }
 }

@@ -12,15 +12,15 @@ use crate::op::Operation;
 use crate::op::items::Part;
 use crate::retry::RetryPolicy;
 use crate::stats::Stats;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::sys::curl::{Settings, Share};
 use crate::sys::event::EventFd;
 use crate::sys::process;
+use crate::thread_group::ThreadGroup;
 use crate::transport::Transfer;
 use crate::transport::inbox::Inbox;
 use crate::transport::lanes::{Lanes, Weigh};
 use crate::transport::waker::Waker;
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -242,18 +242,12 @@ pub struct Engine {
     /// The thread that looks through the queue next.
     looker: AtomicUsize,
     stop: AtomicU8,
-    running: Mutex<usize>,
-    ended: Condvar,
+    threads: ThreadGroup,
 }
 
 /// What every operation of a client that was shut down ends with.
 pub fn shut_down() -> Error {
     Error::new(ErrorKind::ShutDown, "the client was shut down")
-}
-
-thread_local! {
-    /// The engine that this thread belongs to, by address; 0: none.
-    static MINE: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Member {
@@ -340,8 +334,7 @@ impl Engine {
             members,
             looker: AtomicUsize::new(0),
             stop: AtomicU8::new(Stop::No as u8),
-            running: Mutex::new(0),
-            ended: Condvar::new(),
+            threads: ThreadGroup::default(),
         })
     }
 
@@ -350,18 +343,7 @@ impl Engine {
     /// # Errors
     /// IO when the system cannot make a thread.
     pub fn spawn(self: &Arc<Self>, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        let engine = self.clone();
-        *self.running.lock() += 1;
-        let started = process::spawn(name, move || {
-            MINE.with(|mine| mine.set(Arc::as_ptr(&engine) as usize));
-            body();
-            *engine.running.lock() -= 1;
-            engine.ended.notify_all();
-        });
-        if started.is_err() {
-            *self.running.lock() -= 1;
-        }
-        started
+        ThreadGroup::spawn(self, |engine| &engine.threads, name, body)
     }
 
     /// What to do about the end.
@@ -485,15 +467,7 @@ impl Threads for Engine {
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        let own = usize::from(MINE.with(Cell::get) == std::ptr::from_ref(self) as usize);
-        let mut running = self.running.lock();
-        while *running > own {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
-            running = self.ended.wait_until(running, deadline);
-        }
-        true
+        self.threads.wait_ended(deadline)
     }
 }
 

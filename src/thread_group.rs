@@ -1,0 +1,64 @@
+//! Threads that somebody waits for.
+
+use crate::error::Result;
+use crate::sync::{Condvar, Mutex};
+use crate::sys::process;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Counts threads. Part of what they share, which lasts as long as any of them.
+#[derive(Default)]
+pub struct ThreadGroup {
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+thread_local! {
+    /// The group that this thread belongs to, by address; 0: none.
+    static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+fn address(group: &ThreadGroup) -> usize {
+    std::ptr::from_ref(group) as usize
+}
+
+impl ThreadGroup {
+    /// Starts a thread with this body, in the group of `shared`, which it holds until it is no longer counted.
+    ///
+    /// # Errors
+    /// IO when the system cannot make a thread.
+    pub fn spawn<T: Send + Sync + 'static>(
+        shared: &Arc<T>,
+        group: fn(&T) -> &ThreadGroup,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let of_thread = shared.clone();
+        *group(shared).running.lock() += 1;
+        let started = process::spawn(name, move || {
+            let group = group(&of_thread);
+            MINE.with(|mine| mine.set(address(group)));
+            body();
+            *group.running.lock() -= 1;
+            group.ended.notify_all();
+        });
+        if started.is_err() {
+            *group(shared).running.lock() -= 1;
+        }
+        started
+    }
+
+    /// Waits until every thread but the calling one has ended; false if `deadline` came first.
+    pub fn wait_ended(&self, deadline: Option<Instant>) -> bool {
+        let own = usize::from(MINE.with(Cell::get) == address(self));
+        let mut running = self.running.lock();
+        while *running > own {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return false;
+            }
+            running = self.ended.wait_until(running, deadline);
+        }
+        true
+    }
+}
