@@ -224,15 +224,19 @@ fn the_permit_is_given_back_before_the_copy() {
         options.max_concurrent_requests = Some(1);
     });
     let object = client.open(&server.url("/data"));
-    gpu.sim.sim_cuda_hold_all(1);
+    // The caller's: for a copy on its own stream the stager waits, and pins nothing meanwhile, which here would be for ever.
+    let stream = gpu.sim.stream();
+    gpu.sim.sim_cuda_hold_stream(stream, 1);
     let blocks: Vec<_> = (0..3).map(|_| DeviceMemory::new_unfilled(PIECE)).collect();
-    let readings: Vec<_> = blocks.iter().map(|block| start(&object, 0, block)).collect();
+    let options = ReadOptions::default();
+    let readings: Vec<_> = blocks.iter().map(|block| start_with(&object, 0, block, Some(stream), &options)).collect();
     // One request at a time in the network, three in the device's queue.
     eventually("all bytes came", || client.stats().bytes_received == 3 * PIECE as u64);
     assert_eq!(client.stats().requests_in_flight, 0);
-    gpu.sim.sim_cuda_hold_all(0);
+    gpu.sim.sim_cuda_hold_stream(stream, 0);
     readings.iter().for_each(|reading| drop(reading.succeeds()));
     blocks.into_iter().for_each(DeviceMemory::free);
+    assert_eq!(gpu.sim.cuStreamDestroy_v2(stream), 0);
 }
 
 #[test]
