@@ -14,6 +14,13 @@ use std::time::{Duration, Instant};
 const AT_FIRST: usize = 5;
 /// And at most.
 const AT_MOST: usize = 1024;
+/// How many times as many, each time a server has shown that it works on all of them at once.
+const MORE: usize = 8;
+/// From one to the next, where there are more than at first: what is accepted in turn must find room in the listen queue.
+/// A thread that Python's ThreadingHTTPServer starts for each takes 0.1 to 0.2 ms; 250 connections take 60 ms.
+const APART: Duration = Duration::from_micros(250);
+/// What came late may catch up by so much: a queue of 5 holds 4, and timers are no finer.
+const BURST: Duration = Duration::from_millis(1);
 /// A connection is new until its server says something, or for so long: then waiting costs as much as what it avoids.
 const NEW_FOR: Duration = Duration::from_millis(250);
 /// Where answers come sooner, a few at a time are hundreds a second, and little is to be won by more.
@@ -33,6 +40,8 @@ struct Server {
     new: VecDeque<New>,
     next: u64,
     at_a_time: usize,
+    /// When the next may be opened.
+    next_at: Option<Instant>,
     level: Level,
     /// It said nothing for [`NEW_FOR`]: how many there were at a time before.
     before_silence: Option<usize>,
@@ -113,7 +122,14 @@ impl ConnectionGate {
 
 impl Server {
     fn new() -> Server {
-        Server { new: VecDeque::new(), next: 0, at_a_time: AT_FIRST, level: Level::from(0), before_silence: None }
+        Server {
+            new: VecDeque::new(),
+            next: 0,
+            at_a_time: AT_FIRST,
+            next_at: None,
+            level: Level::from(0),
+            before_silence: None,
+        }
     }
 
     fn enter(&mut self, now: Instant) -> Result<u64, Instant> {
@@ -129,6 +145,13 @@ impl Server {
         }
         if self.new.len() >= self.at_a_time {
             return Err(self.new.front().map_or(now, |new| new.since) + NEW_FOR);
+        }
+        if self.at_a_time > AT_FIRST {
+            let next_at = self.next_at.map_or(now, |at| at.max(now.checked_sub(BURST).unwrap_or(now)));
+            if next_at > now {
+                return Err(next_at);
+            }
+            self.next_at = Some(next_at + APART);
         }
         let id = self.next;
         self.next += 1;
@@ -159,10 +182,10 @@ impl Server {
         if self.level.last || !new.last || id < self.level.first || took < WORTH_MORE {
             return;
         }
-        // Half of what taking turns would cost when they are twice as many.
+        // Half of what taking turns would cost if they were twice as many.
         if took <= self.level.soon.saturating_mul(3) / 2 {
             self.level.soon = took;
-            self.go_on_with(self.at_a_time * 2);
+            self.go_on_with(self.at_a_time * MORE);
         } else {
             self.at_a_time = self.level.fewer.unwrap_or(self.at_a_time);
             self.level.last = true;
@@ -245,15 +268,66 @@ mod tests {
         let now = Instant::now();
         let silent: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
         assert!(gate.enter(SERVER, 1, now + NEW_FOR / 2).is_err());
-        let later = now + NEW_FOR;
-        let more: Vec<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(SERVER, 1, later).ok().unwrap()).collect();
+        let mut later = now + NEW_FOR;
+        let more = all(&gate, &mut later);
+        assert_eq!(more.len(), AT_FIRST * 2);
         assert!(gate.enter(SERVER, 1, later).is_err());
         let before = counted[1].0.load(SeqCst);
         drop(silent);
         assert_eq!(counted[1].0.load(SeqCst), before, "they were not counted any more");
         assert!(gate.enter(SERVER, 1, later).is_err());
         drop(more);
-        assert!(gate.enter(SERVER, 1, later).is_ok());
+        assert!(gate.enter(SERVER, 1, later + APART).is_ok());
+    }
+
+    /// As many as may be opened by `now` or so.
+    fn all(gate: &Arc<ConnectionGate>, now: &mut Instant) -> Vec<Opening> {
+        let mut open = Vec::new();
+        loop {
+            match gate.enter(SERVER, 0, *now) {
+                Ok(opening) => open.push(opening),
+                Err(at) if at <= *now + APART => *now = at,
+                Err(_) => return open,
+            }
+        }
+    }
+
+    /// A server with a thread for each connection, whose listen queue holds 6, answers after 25 ms and accepts one
+    /// connection each `accepts`. When each of `count` was opened; panics if one does not fit into the queue.
+    fn opened_at_a_server_with_threads(count: usize, accepts: Duration) -> Vec<Duration> {
+        const QUEUE: usize = 6;
+        let (gate, _) = gate();
+        let begin = Instant::now();
+        let (mut queue, mut accepted) = (VecDeque::new(), VecDeque::<(Instant, Opening)>::new());
+        let (mut now, mut may_accept, mut opened) = (begin, begin, Vec::new());
+        while opened.len() < count {
+            while !queue.is_empty() && may_accept <= now {
+                accepted.push_back((now + Duration::from_millis(25), queue.pop_front().unwrap()));
+                may_accept = now + accepts;
+            }
+            while accepted.front().is_some_and(|(answer, _)| *answer <= now) {
+                accepted.pop_front().unwrap().1.answered(now);
+            }
+            while opened.len() < count
+                && let Ok(opening) = gate.enter(SERVER, 0, now)
+            {
+                opened.push(now - begin);
+                queue.push_back(opening);
+                assert!(queue.len() <= QUEUE, "{} opened, {:?}", opened.len(), now - begin);
+            }
+            // No timer is finer.
+            now += Duration::from_micros(50);
+        }
+        opened
+    }
+
+    #[test]
+    fn a_server_that_works_on_all_at_once_gets_hundreds_soon_without_filling_a_short_listen_queue() {
+        for accepts in [0, 50, 100, 200] {
+            let opened = opened_at_a_server_with_threads(256, Duration::from_micros(accepts));
+            assert!(opened[63] < Duration::from_millis(60), "{:?}", opened[63]);
+            assert!(opened[255] < Duration::from_millis(120), "{:?}", opened[255]);
+        }
     }
 
     #[test]
@@ -262,12 +336,11 @@ mod tests {
         // All answer after 25 ms: more each time.
         let (parallel, _) = gate();
         let mut now = Instant::now();
-        for expected in [5, 10, 20, 40, 80, 160] {
-            let mut open = Vec::new();
-            while let Ok(opening) = parallel.enter(SERVER, 0, now) {
-                open.push(opening);
-            }
+        for expected in [5, 40] {
+            let opened = now;
+            let open = all(&parallel, &mut now);
             assert_eq!(open.len(), expected);
+            assert!(now - opened <= APART * expected as u32, "{:?}", now - opened);
             now += ms(25);
             open.into_iter().for_each(|opening| opening.answered(now));
         }
@@ -292,8 +365,8 @@ mod tests {
         let (gate, _) = gate();
         let now = Instant::now();
         let _silent: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
-        let later = now + NEW_FOR;
-        let _more: Vec<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(SERVER, 0, later).ok().unwrap()).collect();
+        let mut later = now + NEW_FOR;
+        let _more = all(&gate, &mut later);
         let other: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER + 1, 1, later).ok().unwrap()).collect();
         assert!(gate.enter(SERVER + 1, 1, later).is_err());
         drop(other);
@@ -306,7 +379,8 @@ mod tests {
         let mut now = Instant::now();
         let busy: Vec<Opening> = (0..AT_FIRST).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
         now += NEW_FOR;
-        let mut more: VecDeque<Opening> = (0..AT_FIRST * 2).map(|_| gate.enter(SERVER, 0, now).ok().unwrap()).collect();
+        let mut more = VecDeque::from(all(&gate, &mut now));
+        assert_eq!(more.len(), AT_FIRST * 2);
         busy.into_iter().for_each(|opening| opening.answered(now));
         // It takes turns, 3 ms each.
         for _ in 0..1000 {
@@ -323,15 +397,15 @@ mod tests {
     fn a_server_that_drops_connections_gets_fewer() {
         let (gate, _) = gate();
         let mut now = Instant::now();
-        for expected in [5, 10, 20] {
-            let open: Vec<Opening> = std::iter::from_fn(|| gate.enter(SERVER, 0, now).ok()).collect();
+        for expected in [5, 40] {
+            let open = all(&gate, &mut now);
             assert_eq!(open.len(), expected);
             now += Duration::from_millis(25);
             open.into_iter().for_each(|opening| opening.answered(now));
         }
-        for expected in [20, 10, 5, 5] {
+        for expected in [160, 80, 40, 20, 10, 5, 5] {
             gate.overrun(SERVER);
-            let open: Vec<Opening> = std::iter::from_fn(|| gate.enter(SERVER, 0, now).ok()).collect();
+            let open = all(&gate, &mut now);
             assert_eq!(open.len(), expected);
             now += Duration::from_millis(25);
             open.into_iter().for_each(|opening| opening.answered(now));
