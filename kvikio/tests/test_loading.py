@@ -77,6 +77,20 @@ class Loading(unittest.TestCase):
             status, _, err = run(code, LD_PRELOAD=alone, LD_LIBRARY_PATH=os.environ["STUB"])
             self.assertEqual(status, 0, err)
 
+    def test_half_a_library_beside_it_is_named_and_reads_are_left_to_kvikio(self):
+        with tempfile.TemporaryDirectory() as folder, open(LIBRARY, "rb") as source:
+            alone = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(alone, "wb") as copy:
+                copy.write(source.read())
+            with open(os.path.join(os.path.dirname(LIBRARY), "libraskio.so.0"), "rb") as whole:
+                for size in (4096, 1_000_000):
+                    whole.seek(0)
+                    with open(os.path.join(folder, "libraskio.so.0"), "wb") as half:
+                        half.write(whole.read(size))
+                    status, _, err = run(READ, LD_PRELOAD=alone, LD_LIBRARY_PATH=os.environ["STUB"])
+                    self.assertEqual(status, 0, err)
+                    self.assertIn(f"libraskio.so.0 cannot be loaded: {folder}/libraskio.so.0 is cut off", err)
+
     def test_off_is_off(self):
         code = "import raskio_kvikio as r\n" + READ + (
             "s = r.status()\nprint(s.enabled, s.mode, s.reads, s.left_to_kvikio >= 2, s.left_reason)"
