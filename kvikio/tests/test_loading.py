@@ -91,6 +91,22 @@ class Loading(unittest.TestCase):
                     self.assertEqual(status, 0, err)
                     self.assertIn(f"libraskio.so.0 cannot be loaded: {folder}/libraskio.so.0 is cut off", err)
 
+    def test_a_second_copy_is_silent_and_names_the_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            second = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(LIBRARY, "rb") as source, open(second, "wb") as copy:
+                copy.write(source.read())
+            opening = f"import ctypes\nsecond = ctypes.CDLL('{second}', mode=ctypes.RTLD_GLOBAL)\n"
+            tell = (
+                "import raskio_kvikio\nassert raskio_kvikio.enabled()\n"
+                "from raskio_kvikio._library import _Info, ctypes\ninfo = _Info(ctypes.sizeof(_Info))\n"
+                "second.raskio_kvikio_status(ctypes.byref(info))\nprint(info.enabled, info.reason.decode())\n"
+            )
+            for code in (opening + READ, READ + opening):
+                out = self.works("import raskio_kvikio\n" + code + tell)
+                self.assertRegex(out, "0 another copy of libraskio_kvikio.so was loaded before this one")
+            self.works(READ + COUNT, LD_PRELOAD=f"{LIBRARY} {second}")
+
     def test_off_is_off(self):
         code = "import raskio_kvikio as r\n" + READ + (
             "s = r.status()\nprint(s.enabled, s.mode, s.reads, s.left_to_kvikio >= 2, s.left_reason)"
