@@ -51,6 +51,7 @@ __attribute__((constructor)) void loaded() {
 
 /// Why RaskIO does not do KvikIO's reads; null if it does.
 const char* why_not() {
+  tell_of_mode();
   if (mode() == Mode::off) return "RASKIO_KVIKIO=off";
   const Kvikio* kvikio = primary_kvikio();
   if (kvikio == nullptr) return "KvikIO is not loaded yet";

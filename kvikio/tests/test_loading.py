@@ -107,6 +107,11 @@ class Loading(unittest.TestCase):
                 self.assertRegex(out, "0 another copy of libraskio_kvikio.so was loaded before this one")
             self.works(READ + COUNT, LD_PRELOAD=f"{LIBRARY} {second}")
 
+    def test_programs_without_kvikio_hear_nothing(self):
+        environment = os.environ | {"LD_PRELOAD": LIBRARY, "RASKIO_KVIKIO": "of"}
+        done = subprocess.run(["ls", "-d", "/"], env=environment, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "/\n", ""))
+
     def test_off_is_off(self):
         code = "import raskio_kvikio as r\n" + READ + (
             "s = r.status()\nprint(s.enabled, s.mode, s.reads, s.left_to_kvikio >= 2, s.left_reason)"
