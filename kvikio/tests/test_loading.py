@@ -107,10 +107,36 @@ class Loading(unittest.TestCase):
                 self.assertRegex(out, "0 another copy of libraskio_kvikio.so was loaded before this one")
             self.works(READ + COUNT, LD_PRELOAD=f"{LIBRARY} {second}")
 
+    def test_an_import_that_is_not_too_late_does_not_say_so(self):
+        code = READ + "import raskio_kvikio as r\nprint(r.status().reason)"
+        stub = {"LD_LIBRARY_PATH": os.environ["STUB"]}
+        status, out, err = run(code, LD_PRELOAD=LIBRARY, RASKIO_KVIKIO="off", **stub)
+        self.assertEqual((status, out), (0, "RASKIO_KVIKIO=off\n"), err)
+        with tempfile.TemporaryDirectory() as folder:
+            alone = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(LIBRARY, "rb") as source, open(alone, "wb") as copy:
+                copy.write(source.read())
+            status, out, err = run(code, LD_PRELOAD=alone, **stub)
+            self.assertEqual(status, 0, err)
+            self.assertIn("libraskio.so.0 cannot be loaded", out)
+
     def test_programs_without_kvikio_hear_nothing(self):
         environment = os.environ | {"LD_PRELOAD": LIBRARY, "RASKIO_KVIKIO": "of"}
         done = subprocess.run(["ls", "-d", "/"], env=environment, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "/\n", ""))
+
+    def test_the_end_of_a_sub_interpreter_ends_no_reads(self):
+        try:
+            import _xxsubinterpreters
+        except ImportError:
+            self.skipTest("this Python names its sub-interpreters otherwise")
+        self.works(
+            "import raskio_kvikio, kvikio, numpy as np, _xxsubinterpreters as sub\n"
+            f"f = kvikio.RemoteFile.open_http('{SERVER}/slow/0.5/1000')\n"
+            "future = f.pread(np.zeros(1000, dtype=np.uint8))\n"
+            "other = sub.create()\nsub.run_string(other, 'import raskio_kvikio')\nsub.destroy(other)\n"
+            "assert future.get() == 1000\n"
+        )
 
     def test_off_is_off(self):
         code = "import raskio_kvikio as r\n" + READ + (
