@@ -125,6 +125,16 @@ class Loading(unittest.TestCase):
         done = subprocess.run(["ls", "-d", "/"], env=environment, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "/\n", ""))
 
+    def test_without_proc(self):
+        # As in a chroot: the file is not there.
+        self.works(
+            "import builtins\nreal = builtins.open\n"
+            "def no_proc(path, *rest, **more):\n"
+            "    if str(path).startswith('/proc/'): raise FileNotFoundError(path)\n"
+            "    return real(path, *rest, **more)\n"
+            "builtins.open = no_proc\nimport raskio_kvikio\n" + READ + COUNT
+        )
+
     def test_the_end_of_a_sub_interpreter_ends_no_reads(self):
         try:
             import _xxsubinterpreters

@@ -59,12 +59,17 @@ class Status:
 
 def _loaded_kvikio():
     """The file of a libkvikio.so that this process has loaded already."""
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            path = line[line.find("/") :].rstrip() if "/" in line else ""
-            name = os.path.basename(path)
-            if name.startswith("libkvikio") and ".so" in name:
-                return path
+    try:
+        with open("/proc/self/maps") as maps:
+            lines = maps.readlines()
+    except OSError:
+        # No /proc here: the library itself sees whether it comes too late.
+        return None
+    for line in lines:
+        path = line[line.find("/") :].rstrip() if "/" in line else ""
+        name = os.path.basename(path)
+        if name.startswith("libkvikio") and ".so" in name:
+            return path
     return None
 
 
