@@ -170,6 +170,8 @@ class Loading(unittest.TestCase):
             out = self.works(None, "-m", "raskio_kvikio", program, "--flag", "x")
             self.assertEqual(out, "['--flag', 'x'] __main__\n")
         self.works(None, "-m", "raskio_kvikio", "-c", READ + COUNT)
+        pickled = "import pickle\ndef f(): return 7\nassert pickle.loads(pickle.dumps(f))() == 7"
+        self.works(None, "-m", "raskio_kvikio", "-c", pickled)
         self.assertIn("Linux", self.works(None, "-m", "raskio_kvikio", "-m", "platform"))
         out = self.works(None, "-m", "raskio_kvikio")
         self.assertIn("\nenabled\n", out)
