@@ -155,6 +155,19 @@ class Loading(unittest.TestCase):
         status, out, err = run(code, RASKIO_KVIKIO="off", LD_LIBRARY_PATH=os.environ["STUB"])
         self.assertEqual((status, out, err), (0, "False off 0 True RASKIO_KVIKIO=off\n", ""))
 
+    def test_a_batch_that_is_given_up_waits_for_what_kvikio_reads(self):
+        code = (
+            "import raskio_kvikio, kvikio, numpy as np\n"
+            "def reads():\n"
+            "    for i in range(20):\n"
+            f"        yield kvikio.RemoteFile.open_http('{SERVER}/slow/0.01/4000000'), 0, 4000000, np.zeros(4000000, 'u1')\n"
+            "    raise KeyError\n"
+            "try: raskio_kvikio.read_batch(reads())\n"
+            "except KeyError: print('given up')\n"
+        )
+        status, out, err = run(code, RASKIO_KVIKIO="off", LD_LIBRARY_PATH=os.environ["STUB"])
+        self.assertEqual((status, out), (0, "given up\n"), err)
+
     def test_a_mode_that_there_is_not_is_named(self):
         status, _, err = run("import raskio_kvikio\n" + READ, RASKIO_KVIKIO="of")
         self.assertEqual(status, 0, err)
