@@ -40,7 +40,7 @@ bool submit_together(const Collected& readings, const raskio_batch_options& opti
 
 void submit_alone(std::unique_ptr<Reading> reading) {
   RaskioError error;
-  const raskio_status status = submit(*reading, error);
+  const raskio_status status = start(*reading, error);
   if (status == RASKIO_OK) {
     static_cast<void>(reading.release());
   } else {

@@ -22,8 +22,8 @@ bool is_retried(const Session& session, int http_status) {
 
 /// What both reads and questions can meet with.
 std::exception_ptr transfer_error(const Failure& failure, const Session& session) {
-  const std::string exhausted = "KvikIO: HTTP request reached maximum number of attempts (" +
-                                std::to_string(session.settings.max_attempts) + "). Reason: ";
+  const std::string exhausted = failure_text("KvikIO: HTTP request reached maximum number of attempts (" +
+                                             std::to_string(session.settings.max_attempts) + "). Reason: ");
   if (failure.http_status != 0 && is_retried(session, failure.http_status)) {
     return std::make_exception_ptr(std::runtime_error(
         exhausted + "Got HTTP code " + std::to_string(failure.http_status) + ". [" + failure.message + "]"));

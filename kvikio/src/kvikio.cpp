@@ -42,6 +42,12 @@ bool file_of(const void* address, std::string& name) {
   return true;
 }
 
+/// The file that the virtual functions of a library's endpoints lead to.
+bool binds_to(const Kvikio& kvikio, std::string& file) {
+  const auto* table = static_cast<const void* const*>(kvikio.symbol(abi::vtables[0]));
+  return table != nullptr && file_of(table[abi::vtable_begin + abi::vtable_get_file_size], file);
+}
+
 void find_everything(Kvikio& kvikio) {
   kvikio.find(kvikio.originals.pread, abi::pread);
   kvikio.find(kvikio.originals.read, abi::read);
@@ -154,11 +160,18 @@ void* Kvikio::symbol(const char* name) const {
 }
 
 bool Kvikio::is_bound_to_us() const {
-  const auto* table = static_cast<const void* const*>(symbol(abi::vtables[0]));
-  if (table == nullptr) return false;
   std::string where, ours;
-  return file_of(table[abi::vtable_begin + abi::vtable_get_file_size], where) && file_of(&anchor, ours) &&
-         where == ours;
+  return binds_to(*this, where) && file_of(&anchor, ours) && where == ours;
+}
+
+bool Kvikio::is_bound_to_a_copy() const {
+  std::string where, status;
+  if (is_bound_to_us() || !binds_to(*this, where)) return false;
+  void* copy = dlopen(where.empty() ? nullptr : where.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (copy == nullptr) return false;
+  const bool has_status = file_of(dlsym(copy, "raskio_kvikio_status"), status) && status == where;
+  dlclose(copy);
+  return has_status;
 }
 
 bool is_checking() noexcept { return checking; }

@@ -69,6 +69,8 @@ struct Kvikio {
   }
   /// Its virtual functions lead here: it was loaded after this library.
   bool is_bound_to_us() const;
+  /// They lead to another copy of this library, which came first.
+  bool is_bound_to_a_copy() const;
 };
 
 /// Checks, by means of its own constructors, that things lie where abi.hpp says. The reason if they do not.

@@ -23,8 +23,8 @@ void done(void* user_data, const raskio_result* result) {
   conclude(std::unique_ptr<Reading>(static_cast<Reading*>(user_data)), result->status, result->error);
 }
 
-/// What was known of the object belongs to one that was replaced since: this read is of the new one. An object that
-/// changes again meanwhile is an error.
+/// What was known of the object belongs, or may belong, to one that was replaced since: this read is of the new one. An
+/// object that changes again meanwhile is an error.
 bool start_again(Reading& reading) {
   Session& session = *reading.session;
   session.remotes.drop(*reading.remote);
@@ -40,7 +40,18 @@ bool start_again(Reading& reading) {
   return false;
 }
 
+/// What RaskIO refuses without asking anybody is a range beyond the size that it knows, which was within the size that the
+/// handle knows: the object may have grown.
+bool may_be_replaced(raskio_status status) {
+  return status == RASKIO_ERR_OBJECT_CHANGED || status == RASKIO_ERR_INVALID_ARGUMENT;
+}
+
 }  // namespace
+
+raskio_status start(Reading& reading, RaskioError& error) {
+  const raskio_status status = submit(reading, error);
+  return may_be_replaced(status) && start_again(reading) ? RASKIO_OK : status;
+}
 
 raskio_status submit(Reading& reading, RaskioError& error) {
   raskio_read_options options{};
@@ -55,7 +66,7 @@ void conclude(std::unique_ptr<Reading> reading, raskio_status status, const rask
   try {
     if (status == RASKIO_OK) return reading->succeed();
     const Failure failure = Failure::of(error, status);
-    if (status == RASKIO_ERR_OBJECT_CHANGED && start_again(*reading)) {
+    if (may_be_replaced(status) && start_again(*reading)) {
       static_cast<void>(reading.release());
       return;
     }
@@ -95,7 +106,7 @@ bool start_read(const Kvikio& kvikio, const Source& source, const Request& reque
   counters().reads.fetch_add(1, std::memory_order_relaxed);
   if (collect(reading)) return true;
   RaskioError error;
-  const raskio_status status = submit(*reading, error);
+  const raskio_status status = start(*reading, error);
   if (status == RASKIO_OK) {
     static_cast<void>(reading.release());
     return true;

@@ -37,6 +37,9 @@ void conclude(std::unique_ptr<Reading> reading, raskio_status status, const rask
 /// Hands it to RaskIO, whose it is until the callback. Otherwise the status says why not.
 raskio_status submit(Reading& reading, RaskioError& error);
 
+/// The same, for an object that may have been replaced since it was opened.
+raskio_status start(Reading& reading, RaskioError& error);
+
 /// Starts it. False, and `reason` says why, if it is not for RaskIO; throws what KvikIO throws.
 bool start_read(const Kvikio& kvikio, const Source& source, const Request& request, std::future<std::size_t>& future,
                 std::string& reason);

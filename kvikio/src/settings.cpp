@@ -1,8 +1,10 @@
 #include "settings.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <strings.h>
 
@@ -27,6 +29,9 @@ bool environment_says_threadpool() {
   return says;
 }
 
+/// A value of RASKIO_KVIKIO that there is not, until it is told.
+std::atomic<char*> wrong_mode{nullptr};
+
 }  // namespace
 
 Mode mode() noexcept {
@@ -40,11 +45,20 @@ Mode mode() noexcept {
       if (strcasecmp(value, word) == 0) return Mode::on;
     }
     if (strcasecmp(value, "exact") == 0) return Mode::exact;
-    std::fprintf(stderr, "raskio_kvikio: RASKIO_KVIKIO is \"%s\"; on, off and exact are possible. It is taken for on\n",
-                 value);
+    wrong_mode.store(strdup(value), std::memory_order_relaxed);
     return Mode::on;
   }();
   return mode;
+}
+
+void tell_of_mode() noexcept {
+  static_cast<void>(mode());
+  if (wrong_mode.load(std::memory_order_relaxed) == nullptr) return;
+  if (char* value = wrong_mode.exchange(nullptr)) {
+    std::fprintf(stderr, "raskio_kvikio: RASKIO_KVIKIO is \"%s\"; on, off and exact are possible. It is taken for on\n",
+                 value);
+    std::free(value);
+  }
 }
 
 bool kvikio_has_multi_poll(const Kvikio& kvikio) {

@@ -13,6 +13,10 @@ namespace shim {
 enum class Mode { on, off, exact };
 Mode mode() noexcept;
 
+/// Says once that RASKIO_KVIKIO has a value that there is not. Not when the library is loaded: LD_PRELOAD loads it into
+/// programs that have nothing to do with KvikIO.
+void tell_of_mode() noexcept;
+
 /// Settings that a client has for its whole life. 0 leaves a value to RaskIO, which asks the environment.
 struct Settings {
   std::uint32_t backend = 0;

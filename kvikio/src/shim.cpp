@@ -23,6 +23,7 @@ struct Decision {
 
 const Kvikio& must_find() {
   if (shim::is_checking()) throw std::runtime_error("a constructor of KvikIO's does more than it should");
+  shim::tell_of_mode();
   const Kvikio* kvikio = shim::primary_kvikio();
   if (kvikio == nullptr || kvikio->originals.pread == nullptr) {
     throw std::runtime_error(

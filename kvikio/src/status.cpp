@@ -22,13 +22,13 @@ void warn(const char* what) {
   if (!warned.exchange(true)) std::fprintf(stderr, "raskio_kvikio: %s. %s\n", what, order);
 }
 
-/// KvikIO is loaded, and its virtual functions do not lead here.
+/// KvikIO is loaded, and its virtual functions lead neither here nor to another copy of this library.
 bool is_passed_over() {
   void* handle = dlopen("libkvikio.so", RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return false;
   Kvikio kvikio;
   kvikio.handle = handle;
-  const bool passed_over = !kvikio.is_bound_to_us();
+  const bool passed_over = !kvikio.is_bound_to_us() && !kvikio.is_bound_to_a_copy();
   dlclose(handle);
   return passed_over;
 }
@@ -51,9 +51,11 @@ __attribute__((constructor)) void loaded() {
 
 /// Why RaskIO does not do KvikIO's reads; null if it does.
 const char* why_not() {
+  tell_of_mode();
   if (mode() == Mode::off) return "RASKIO_KVIKIO=off";
   const Kvikio* kvikio = primary_kvikio();
   if (kvikio == nullptr) return "KvikIO is not loaded yet";
+  if (kvikio->is_bound_to_a_copy()) return "another copy of libraskio_kvikio.so was loaded before this one, and does it";
   if (!kvikio->is_bound_to_us() || !is_first_in_scope()) return "libkvikio.so was loaded before libraskio_kvikio.so";
   if (!kvikio->fault.empty()) return kvikio->fault.c_str();
   if (raskio().api == nullptr) return raskio().fault.c_str();

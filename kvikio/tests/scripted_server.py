@@ -12,6 +12,7 @@
 /unsized/SIZE          HEAD has no length, and GET of a range says bytes 0-0/*
 /slow/SECONDS/SIZE     answers GETs so much later
 /changing/ID/SIZE      a new ETag, and other bytes, after PUT /changing/ID
+/growing/ID/SIZE       1000 bytes more, and another ETag, for each PUT /growing/ID
 /file/PATH             a file of this machine
 /webhdfs/v1/SIZE       op=GETFILESTATUS and op=OPEN, which leads to another path
 """
@@ -76,6 +77,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply(206 if headers else 200, data[first:end], headers, head)
         _, kind, *more = url.path.split("/")
         size, etag, salt = int(more[-1]), '"one"', 0
+        if kind == "growing":
+            grown = self.server.versions.get("/growing/" + more[0], 0)
+            size, etag = size + 1000 * grown, f'"{grown}"'
         first, end = self.range(size)
         status = 206 if self.headers.get("Range") else 200
         if kind == "moved":

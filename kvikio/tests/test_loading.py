@@ -77,12 +77,96 @@ class Loading(unittest.TestCase):
             status, _, err = run(code, LD_PRELOAD=alone, LD_LIBRARY_PATH=os.environ["STUB"])
             self.assertEqual(status, 0, err)
 
+    def test_half_a_library_beside_it_is_named_and_reads_are_left_to_kvikio(self):
+        with tempfile.TemporaryDirectory() as folder, open(LIBRARY, "rb") as source:
+            alone = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(alone, "wb") as copy:
+                copy.write(source.read())
+            with open(os.path.join(os.path.dirname(LIBRARY), "libraskio.so.0"), "rb") as whole:
+                for size in (4096, 1_000_000):
+                    whole.seek(0)
+                    with open(os.path.join(folder, "libraskio.so.0"), "wb") as half:
+                        half.write(whole.read(size))
+                    status, _, err = run(READ, LD_PRELOAD=alone, LD_LIBRARY_PATH=os.environ["STUB"])
+                    self.assertEqual(status, 0, err)
+                    self.assertIn(f"libraskio.so.0 cannot be loaded: {folder}/libraskio.so.0 is cut off", err)
+
+    def test_a_second_copy_is_silent_and_names_the_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            second = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(LIBRARY, "rb") as source, open(second, "wb") as copy:
+                copy.write(source.read())
+            opening = f"import ctypes\nsecond = ctypes.CDLL('{second}', mode=ctypes.RTLD_GLOBAL)\n"
+            tell = (
+                "import raskio_kvikio\nassert raskio_kvikio.enabled()\n"
+                "from raskio_kvikio._library import _Info, ctypes\ninfo = _Info(ctypes.sizeof(_Info))\n"
+                "second.raskio_kvikio_status(ctypes.byref(info))\nprint(info.enabled, info.reason.decode())\n"
+            )
+            for code in (opening + READ, READ + opening):
+                out = self.works("import raskio_kvikio\n" + code + tell)
+                self.assertRegex(out, "0 another copy of libraskio_kvikio.so was loaded before this one")
+            self.works(READ + COUNT, LD_PRELOAD=f"{LIBRARY} {second}")
+
+    def test_an_import_that_is_not_too_late_does_not_say_so(self):
+        code = READ + "import raskio_kvikio as r\nprint(r.status().reason)"
+        stub = {"LD_LIBRARY_PATH": os.environ["STUB"]}
+        status, out, err = run(code, LD_PRELOAD=LIBRARY, RASKIO_KVIKIO="off", **stub)
+        self.assertEqual((status, out), (0, "RASKIO_KVIKIO=off\n"), err)
+        with tempfile.TemporaryDirectory() as folder:
+            alone = os.path.join(folder, "libraskio_kvikio.so.0")
+            with open(LIBRARY, "rb") as source, open(alone, "wb") as copy:
+                copy.write(source.read())
+            status, out, err = run(code, LD_PRELOAD=alone, **stub)
+            self.assertEqual(status, 0, err)
+            self.assertIn("libraskio.so.0 cannot be loaded", out)
+
+    def test_programs_without_kvikio_hear_nothing(self):
+        environment = os.environ | {"LD_PRELOAD": LIBRARY, "RASKIO_KVIKIO": "of"}
+        done = subprocess.run(["ls", "-d", "/"], env=environment, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "/\n", ""))
+
+    def test_without_proc(self):
+        # As in a chroot: the file is not there.
+        self.works(
+            "import builtins\nreal = builtins.open\n"
+            "def no_proc(path, *rest, **more):\n"
+            "    if str(path).startswith('/proc/'): raise FileNotFoundError(path)\n"
+            "    return real(path, *rest, **more)\n"
+            "builtins.open = no_proc\nimport raskio_kvikio\n" + READ + COUNT
+        )
+
+    def test_the_end_of_a_sub_interpreter_ends_no_reads(self):
+        try:
+            import _xxsubinterpreters
+        except ImportError:
+            self.skipTest("this Python names its sub-interpreters otherwise")
+        self.works(
+            "import raskio_kvikio, kvikio, numpy as np, _xxsubinterpreters as sub\n"
+            f"f = kvikio.RemoteFile.open_http('{SERVER}/slow/0.5/1000')\n"
+            "future = f.pread(np.zeros(1000, dtype=np.uint8))\n"
+            "other = sub.create()\nsub.run_string(other, 'import raskio_kvikio')\nsub.destroy(other)\n"
+            "assert future.get() == 1000\n"
+        )
+
     def test_off_is_off(self):
         code = "import raskio_kvikio as r\n" + READ + (
             "s = r.status()\nprint(s.enabled, s.mode, s.reads, s.left_to_kvikio >= 2, s.left_reason)"
         )
         status, out, err = run(code, RASKIO_KVIKIO="off", LD_LIBRARY_PATH=os.environ["STUB"])
         self.assertEqual((status, out, err), (0, "False off 0 True RASKIO_KVIKIO=off\n", ""))
+
+    def test_a_batch_that_is_given_up_waits_for_what_kvikio_reads(self):
+        code = (
+            "import raskio_kvikio, kvikio, numpy as np\n"
+            "def reads():\n"
+            "    for i in range(20):\n"
+            f"        yield kvikio.RemoteFile.open_http('{SERVER}/slow/0.01/4000000'), 0, 4000000, np.zeros(4000000, 'u1')\n"
+            "    raise KeyError\n"
+            "try: raskio_kvikio.read_batch(reads())\n"
+            "except KeyError: print('given up')\n"
+        )
+        status, out, err = run(code, RASKIO_KVIKIO="off", LD_LIBRARY_PATH=os.environ["STUB"])
+        self.assertEqual((status, out), (0, "given up\n"), err)
 
     def test_a_mode_that_there_is_not_is_named(self):
         status, _, err = run("import raskio_kvikio\n" + READ, RASKIO_KVIKIO="of")
@@ -99,6 +183,8 @@ class Loading(unittest.TestCase):
             out = self.works(None, "-m", "raskio_kvikio", program, "--flag", "x")
             self.assertEqual(out, "['--flag', 'x'] __main__\n")
         self.works(None, "-m", "raskio_kvikio", "-c", READ + COUNT)
+        pickled = "import pickle\ndef f(): return 7\nassert pickle.loads(pickle.dumps(f))() == 7"
+        self.works(None, "-m", "raskio_kvikio", "-c", pickled)
         self.assertIn("Linux", self.works(None, "-m", "raskio_kvikio", "-m", "platform"))
         out = self.works(None, "-m", "raskio_kvikio")
         self.assertIn("\nenabled\n", out)

@@ -5,6 +5,7 @@ Runs a program whose KvikIO reads through RaskIO. Without one: imports kvikio an
 
 import runpy
 import sys
+import types
 
 from . import status
 
@@ -41,7 +42,9 @@ def main():
     elif arguments[0] == "-c":
         sys.argv = ["-c", *arguments[2:]]
         sys.path[0] = ""
-        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+        # What it defines is looked for in this module, by pickle for one.
+        program = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(arguments[1], "<string>", "exec"), program.__dict__)
     else:
         import os
 

@@ -3,12 +3,13 @@
 import atexit
 import ctypes
 import os
-import sys
 from ctypes import c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+#: How the library begins the reason that it comes too late.
+BEHIND = "libkvikio.so was loaded before libraskio_kvikio.so"
 MODES = {1: "on", 2: "off", 3: "exact"}
 TOO_LATE = (
     "raskio_kvikio was imported after KvikIO's library was loaded ({}), and cannot stand before it any more. "
@@ -58,12 +59,17 @@ class Status:
 
 def _loaded_kvikio():
     """The file of a libkvikio.so that this process has loaded already."""
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            path = line[line.find("/") :].rstrip() if "/" in line else ""
-            name = os.path.basename(path)
-            if name.startswith("libkvikio") and ".so" in name:
-                return path
+    try:
+        with open("/proc/self/maps") as maps:
+            lines = maps.readlines()
+    except OSError:
+        # No /proc here: the library itself sees whether it comes too late.
+        return None
+    for line in lines:
+        path = line[line.find("/") :].rstrip() if "/" in line else ""
+        name = os.path.basename(path)
+        if name.startswith("libkvikio") and ".so" in name:
+            return path
     return None
 
 
@@ -135,8 +141,19 @@ def stop(timeout_s: float = 5.0) -> None:
     library.raskio_kvikio_stop(int(timeout_s * 1000))
 
 
-# RaskIO's threads must not outlive the interpreter's heap that they may write into.
-atexit.register(stop)
+def _is_main_interpreter():
+    """Sub-interpreters come and go, and import this too where a .pth file says so."""
+    get, main = (
+        ctypes.PYFUNCTYPE(ctypes.c_void_p)((name, ctypes.pythonapi))
+        for name in ("PyInterpreterState_Get", "PyInterpreterState_Main")
+    )
+    return get() == main()
 
-if library.raskio_kvikio_enabled() == 0 and "kvikio" in sys.modules:
-    raise ImportError(TOO_LATE.format(status().reason))
+
+# RaskIO's threads must not outlive the interpreter's heap that they may write into.
+if _is_main_interpreter():
+    atexit.register(stop)
+
+# Linked into the program, or opened by it, but behind KvikIO. Whatever else keeps it from working is no matter of order.
+if (status().reason or "").startswith(BEHIND):
+    raise ImportError(TOO_LATE.format(status().kvikio))

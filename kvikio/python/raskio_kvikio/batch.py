@@ -62,7 +62,8 @@ def read_batch(
         raise RuntimeError("read_batch was called while this thread collects another batch")
     try:
         for file, offset, size, array in reads:
-            destinations.append(array)
+            # The file too: KvikIO's own code, where reads are left to it, needs both to the end.
+            destinations.append((file, array))
             try:
                 futures.append(file.pread(array, size, offset))
             except (ValueError, RuntimeError, OverflowError) as error:
@@ -70,6 +71,8 @@ def read_batch(
                 futures.append(error)
     except BaseException:
         library.raskio_kvikio_batch_abandon()
+        # Those that were left to KvikIO run already, and write into what goes away with this frame.
+        Batch(futures, destinations).results()
         raise
     if library.raskio_kvikio_batch_submit(coalesce_gap, coalesce_max) < 0:
         raise MemoryError("the batch could not be handed over")
