@@ -112,6 +112,33 @@ fn without_an_entity_tag_it_goes_on_only_if_told_to() {
 }
 
 #[test]
+fn another_object_with_the_same_size_and_tag_is_copied_from_its_beginning() {
+    for trust in [&[][..], &["--trust-size"]] {
+        let (server, dir) = (Server::start(), Dir::new());
+        // As web servers make tags: of the time and the size of a file. Two of one build have both in common.
+        server.put("/x", Object::pattern(SIZE).etag("\"1-2\""));
+        interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+        let other = vec![7u8; SIZE as usize];
+        server.put("/y", Object::new(other.clone()).etag("\"1-2\""));
+        let output = run(&dir, &[&["cp", &server.url("/y"), "x"], trust].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(std::fs::read(dir.path("x")).unwrap() == other, "the bytes of two objects are in one file");
+    }
+}
+
+#[test]
+fn a_weak_entity_tag_does_not_say_that_the_bytes_are_the_same() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE).etag("W/\"same\""));
+    interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+    let other = vec![7u8; SIZE as usize];
+    server.put("/x", Object::new(other.clone()).etag("W/\"same\""));
+    let output = run(&dir, &["cp", &server.url("/x"), "x"]);
+    assert!(texts(&output).1.contains("no strong entity tag"), "{output:?}");
+    assert!(std::fs::read(dir.path("x")).unwrap() == other, "the bytes of two versions are in one file");
+}
+
+#[test]
 fn a_wrong_checksum_leaves_no_file_and_an_old_one_as_it_was() {
     let (server, dir) = (Server::start(), Dir::new());
     server.put("/x", Object::pattern(1000));

@@ -178,7 +178,8 @@ impl Copy<'_> {
         progress: &Progress,
     ) -> Outcome<(Identity, BTreeMap<u64, u32>)> {
         let etag = object.info().etag.map(|etag| etag.to_string_lossy().into_owned());
-        let new = Identity { size, etag, chunk: self.how.chunk };
+        let etag = etag.filter(|etag| !etag.starts_with("W/"));
+        let new = Identity { name: object.name().into(), size, etag, chunk: self.how.chunk };
         let earlier = match self.how.restart {
             true => None,
             false => Journal::read(journal)?,
@@ -186,10 +187,10 @@ impl Copy<'_> {
         let Some((identity, mut crcs)) = earlier.filter(|(_, crcs)| !crcs.is_empty()) else {
             return Ok((new, BTreeMap::new()));
         };
-        let why_not = if identity.size != new.size || identity.etag != new.etag {
+        let why_not = if (&identity.name, identity.size, &identity.etag) != (&new.name, new.size, &new.etag) {
             Some("the object is not the one of the earlier copy")
         } else if new.etag.is_none() && !self.how.trust_size {
-            Some("the server has no entity tag, so the object may have changed (--trust-size goes on)")
+            Some("the server has no strong entity tag, so the object may have changed (--trust-size goes on)")
         } else {
             None
         };
