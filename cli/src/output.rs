@@ -33,7 +33,7 @@ pub fn say(line: &str) {
 }
 
 /// Without characters that command a terminal, but ends of lines.
-fn tame(text: &str) -> String {
+pub fn tame(text: &str) -> String {
     let tame = |c: char| if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.into() };
     text.chars().map(tame).collect()
 }

@@ -220,6 +220,9 @@ fn nic_shows_rates_in_every_form() {
     let (table, _) = texts(&nic(&[]));
     assert_eq!((table.lines().count(), table.matches("eth0").count()), (3, 2), "{table}");
     assert_eq!(nic(&["-d", "none"]).status.code(), Some(1));
+    // Up, and nothing but loopback: it says so.
+    std::fs::remove_dir_all(dir.path("net/eth0")).unwrap();
+    assert!(texts(&nic(&[])).1.contains("no interface is up"));
     assert_eq!(nic(&["--csv", "--json"]).status.code(), Some(2));
 }
 
