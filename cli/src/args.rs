@@ -66,7 +66,11 @@ fn stat() -> Command {
 }
 
 fn cp() -> Command {
-    let destination = Arg::new("to").value_name("FILE|DIR").required(true).value_hint(ValueHint::AnyPath);
+    let destination = Arg::new("to")
+        .value_name("FILE|DIR|-")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .value_hint(ValueHint::AnyPath);
     with_object_options(
         Command::new("cp")
             .about("Copy objects to files, by many ranges at once; goes on where it was interrupted")
@@ -76,7 +80,7 @@ fn cp() -> Command {
                  checks these and reads only the rest, if size and entity tag of the object are still the same.",
             )
             .arg(url_arguments())
-            .arg(destination.help("A file; a directory, if it is one, ends in / or there are several URLs"))
+            .arg(destination.help("A file; a directory, if it is one, ends in / or there are several URLs; -: standard output"))
             .args([
                 option("checksum", "KIND=HEX", "What the file must be: crc32=HEX or sha256=HEX. One URL only"),
                 option("chunk-size", "SIZE", "Bytes of one range request [default: KVIKIO_TASK_SIZE, or 4 MiB]")

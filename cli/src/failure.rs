@@ -42,12 +42,17 @@ impl Failure {
 
     /// A file could not be used.
     pub fn file(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-        Failure::new(code::FAILED, "FILE", format!("cannot {what} {}: {error}", path.display()))
+        Failure::new(code::FAILED, "FILE", format!("cannot {what} {}: {error}", crate::output::path(path)))
     }
 
     /// Stopped by a signal.
     pub fn signal(number: i32, message: impl Into<String>) -> Failure {
         Failure::new(code::SIGNAL.saturating_add(number as u8), "INTERRUPTED", message)
+    }
+
+    /// Whoever read the output has gone, as `head` does: no error that anybody needs to hear of.
+    pub fn reader_gone() -> Failure {
+        Failure::signal(signal_hook::consts::SIGPIPE, String::new())
     }
 
     /// As JSON.

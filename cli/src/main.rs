@@ -25,11 +25,16 @@ mod units;
 
 use failure::{Failure, Outcome};
 use output::Output;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let matches = args::command().get_matches();
-    let output = Output { json: matches.get_flag("json") };
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let matches = match args::command().try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => return refused(&arguments, &error),
+    };
+    let output = Output { json: matches.get_flag("json"), aside: false };
     let outcome = match matches.get_count("verbose") {
         0 => Ok(()),
         1 => output::log_to_stderr(::log::LevelFilter::Info),
@@ -47,6 +52,33 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(failure.code),
     }
+}
+
+/// What clap says instead of running anything: help, the version, or what is wrong with the command line.
+fn refused(arguments: &[OsString], error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        output::print(error.render().to_string().trim_end());
+        return ExitCode::SUCCESS;
+    }
+    let mut text = error.render().to_string();
+    // A signed link in a wrong place is still a secret.
+    for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
+        let url = argument.split_once('=').map_or(
+            argument,
+            |(name, value)| {
+                if name.starts_with("--") { value } else { argument }
+            },
+        );
+        if url.contains("://") {
+            text = text.replace(url, &raskio::endpoint::redact::url(url));
+        }
+    }
+    output::say(text.trim_end());
+    if arguments.iter().any(|argument| argument == "--json") {
+        let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        output::print(&serde_json::json!({"object": "", "error": Failure::usage(message).json()}).to_string());
+    }
+    ExitCode::from(failure::code::USAGE)
 }
 
 fn completions(matches: &clap::ArgMatches) -> Outcome<()> {

@@ -36,6 +36,9 @@ fn watch(matches: &ArgMatches, output: &Output) -> Outcome<()> {
     if first.interfaces.is_empty() && sampler.watched() == 0 && named {
         return Err(Failure::new(code::FAILED, "NOT_FOUND", "there is no interface of that name"));
     }
+    if sampler.watched() == 0 {
+        output::say("raskio: no interface is up, but loopback at most (-d '*' takes all); waiting for one");
+    }
     if csv {
         output::print(text::CSV_HEAD);
     }
@@ -48,7 +51,7 @@ fn watch(matches: &ArgMatches, output: &Output) -> Outcome<()> {
         let sample = sampler.sample(Instant::now()).map_err(failed)?;
         taken += 1;
         match (csv, output.json) {
-            (true, _) => output::print(&text::csv(&sample)),
+            (true, _) => output::print(&output::tame(&text::csv(&sample))),
             (_, true) => output::print(&text::json(&sample).to_string()),
             _ => {
                 let table = text::table(&sample);
@@ -57,7 +60,7 @@ fn watch(matches: &ArgMatches, output: &Output) -> Outcome<()> {
                     lines = 0;
                 }
                 lines += table.lines().count();
-                output::print(&table);
+                output::print(&output::tame(&table));
             }
         }
     }

@@ -2,13 +2,16 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::memory::Memory;
+use crate::stop::Stop;
 use clap::ArgMatches;
 use raskio::client::Client;
 use raskio::config::{Backend, Config, Overrides};
-use raskio::error::Error;
+use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ObjectOptions, ReadOptions};
 use raskio::op::{OpResult, Operation};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// The kinds of endpoints by their names on the command line; the numbers are the C API's `RASKIO_ENDPOINT_*`.
 pub const KINDS: [(&str, u32); 6] =
@@ -60,6 +63,44 @@ pub fn urls(arguments: &[String]) -> Outcome<Vec<String>> {
         }
     }
     Ok(urls)
+}
+
+/// How often it is looked whether a signal came.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits for something that reads send.
+///
+/// # Errors
+/// A signal came.
+pub fn wait<T>(from: &Receiver<T>, stop: &Stop) -> Outcome<T> {
+    loop {
+        if let Some(signal) = stop.signal() {
+            return Err(Failure::signal(signal, "interrupted"));
+        }
+        match from.recv_timeout(LOOK) {
+            Ok(sent) => return Ok(sent),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(ErrorKind::Internal, "an operation ended without its completion").into());
+            }
+        }
+    }
+}
+
+/// The size of an object, asked for; a signal ends the waiting.
+pub fn size(object: &Arc<Object>, stop: &Stop) -> Outcome<u64> {
+    let (to, from) = channel();
+    let done = Box::new(move |result: &OpResult<'_>| {
+        // Whoever was interrupted does not listen any more.
+        let _ = to.send(result.error.cloned());
+    });
+    let pending = object.stat(&ReadOptions::default(), done)?;
+    let op = pending.op().clone();
+    pending.submit();
+    if let Some(error) = wait(&from, stop).inspect_err(|_| op.cancel())? {
+        return Err(error.into());
+    }
+    object.size().ok_or_else(|| Error::new(ErrorKind::Internal, "the size is unknown after a stat").into())
 }
 
 /// Reads into `memory` and calls `done` with it, on a RaskIO thread.

@@ -18,13 +18,20 @@ impl Stop {
     pub fn on_signals() -> Outcome<Stop> {
         let number = Arc::new(AtomicUsize::new(0));
         let second = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // What whoever started this has it ignore stays ignored: the SIGHUP of nohup, the SIGINT of a shell's `&`.
+        let ignored = ignored();
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
             let caught = flag::register_conditional_shutdown(signal, i32::from(code::SIGNAL) + signal, second.clone())
                 .and_then(|_| flag::register(signal, second.clone()))
                 .and_then(|_| flag::register_usize(signal, number.clone(), signal as usize));
             caught.map_err(|error| Failure::new(code::FAILED, "IO", format!("cannot catch signals: {error}")))?;
         }
         Ok(Stop(number))
+    }
+
+    /// Signals do what they always do.
+    pub fn never() -> Stop {
+        Stop(Arc::default())
     }
 
     /// The signal, if one came.
@@ -34,4 +41,11 @@ impl Stop {
             number => i32::try_from(number).ok(),
         }
     }
+}
+
+/// A bit for each signal that is ignored, from 1.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -112,6 +112,33 @@ fn without_an_entity_tag_it_goes_on_only_if_told_to() {
 }
 
 #[test]
+fn another_object_with_the_same_size_and_tag_is_copied_from_its_beginning() {
+    for trust in [&[][..], &["--trust-size"]] {
+        let (server, dir) = (Server::start(), Dir::new());
+        // As web servers make tags: of the time and the size of a file. Two of one build have both in common.
+        server.put("/x", Object::pattern(SIZE).etag("\"1-2\""));
+        interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+        let other = vec![7u8; SIZE as usize];
+        server.put("/y", Object::new(other.clone()).etag("\"1-2\""));
+        let output = run(&dir, &[&["cp", &server.url("/y"), "x"], trust].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(std::fs::read(dir.path("x")).unwrap() == other, "the bytes of two objects are in one file");
+    }
+}
+
+#[test]
+fn a_weak_entity_tag_does_not_say_that_the_bytes_are_the_same() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE).etag("W/\"same\""));
+    interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+    let other = vec![7u8; SIZE as usize];
+    server.put("/x", Object::new(other.clone()).etag("W/\"same\""));
+    let output = run(&dir, &["cp", &server.url("/x"), "x"]);
+    assert!(texts(&output).1.contains("no strong entity tag"), "{output:?}");
+    assert!(std::fs::read(dir.path("x")).unwrap() == other, "the bytes of two versions are in one file");
+}
+
+#[test]
 fn a_wrong_checksum_leaves_no_file_and_an_old_one_as_it_was() {
     let (server, dir) = (Server::start(), Dir::new());
     server.put("/x", Object::pattern(1000));
@@ -208,4 +235,190 @@ fn a_secret_in_a_link_is_shown_nowhere() {
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(!out.contains("secret123") && !err.contains("secret123"), "{out}\n{err}");
+}
+
+#[test]
+fn standard_output_gets_the_bytes_and_nothing_else() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    server.put("/none", Object::pattern(0));
+    let (x, none) = (server.url("/x"), server.url("/none"));
+    // Later ranges come first, and memory is for two of them.
+    server.script(get("/x"), [Reply::object().delay(Duration::from_millis(60)), Reply::object()]);
+    let wanted = format!("crc32={}", crc32(SIZE));
+    let output = run(&dir, &[&["--json", "cp", &x, "-", "--checksum", &wanted], &SLOW[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout == pattern(SIZE as usize), "other bytes");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!((&summary["crc32"], &summary["file"]), (&crc32(SIZE).into(), &"-".into()));
+    // One behind the other, and what is missing ends it.
+    let output = run(&dir, &["cp", &x, &none, &x, "-", "-q"]);
+    assert!(output.stdout == [pattern(SIZE as usize), pattern(SIZE as usize)].concat(), "other bytes");
+    let output = run(&dir, &["--json", "cp", &server.url("/missing"), &x, "-"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+    // Sums of what is written already.
+    for wrong in ["crc32=00000000".to_owned(), format!("sha256={}", "0".repeat(64))] {
+        let output = run(&dir, &["cp", &x, "-", "--checksum", &wrong]);
+        assert_eq!((output.status.code(), output.stdout.len() as u64), (Some(3), SIZE));
+    }
+    let right = format!("sha256={}", sha256_of(&pattern(SIZE as usize)));
+    assert_eq!(run(&dir, &["cp", &x, "-", "--checksum", &right]).status.code(), Some(0));
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
+    // Whoever reads has seen enough.
+    let mut child = start(&dir, &["cp", &x, "-", "-q"]);
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), texts(&output).1), (Some(141), String::new()));
+}
+
+#[test]
+fn a_pipe_or_a_device_is_written_and_not_replaced() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    let pipe = dir.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn(move || std::fs::read(pipe).unwrap());
+    let output = run(&dir, &["cp", &server.url("/x"), "pipe"]);
+    // The reader first: without a writer it would wait for ever.
+    let kind = std::fs::metadata(dir.path("pipe")).unwrap().file_type();
+    assert!(!kind.is_file(), "the pipe was replaced by a file: {output:?}");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(reader.join().unwrap() == pattern(SIZE as usize), "other bytes");
+    assert_eq!(dir.names(), ["pipe"]);
+}
+
+#[test]
+fn a_link_is_followed_and_permissions_stay() {
+    use std::os::unix::fs::PermissionsExt;
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    std::fs::create_dir(dir.path("elsewhere")).unwrap();
+    std::fs::write(dir.path("elsewhere/secret"), "old").unwrap();
+    std::fs::set_permissions(dir.path("elsewhere/secret"), PermissionsExt::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink("elsewhere/secret", dir.path("x")).unwrap();
+    std::os::unix::fs::symlink("elsewhere/new", dir.path("dangling")).unwrap();
+    for name in ["x", "dangling"] {
+        let output = run(&dir, &["cp", &server.url("/x"), name]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(std::fs::symlink_metadata(dir.path(name)).unwrap().is_symlink(), "{name} was replaced");
+        assert!(std::fs::read(dir.path(name)).unwrap() == pattern(SIZE as usize));
+    }
+    let mode = |name: &str| std::fs::metadata(dir.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("x"), 0o600, "others may read it now");
+    // Not while it comes, either.
+    std::fs::rename(dir.path("elsewhere/secret"), dir.path("x")).unwrap();
+    interrupted(&server, &dir, Signal::INT).wait_with_output().unwrap();
+    assert_eq!(mode("x.raskio-part"), 0o600, "others may read what has come");
+}
+
+#[test]
+fn a_file_is_on_the_disk_before_it_has_its_name() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    let library = dir.path("calls.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/calls.c");
+    let compiled = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(compiled.unwrap().success(), "the library that notes calls does not compile");
+    let mut command = support::command(&dir, &["cp", "-q", &server.url("/x"), "x"]);
+    let output = command.env("LD_PRELOAD", &library).env("CALLS", dir.path("calls")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let calls = std::fs::read_to_string(dir.path("calls")).unwrap();
+    let here = std::fs::canonicalize(dir.path("")).unwrap();
+    let part = here.join("x.raskio-part");
+    let expected = format!("fsync {}\nrename x\nfsync {}\n", part.display(), here.display());
+    assert_eq!(calls.replace(&format!("rename {}/", here.display()), "rename "), expected);
+}
+
+#[test]
+fn a_signal_ends_it_also_while_the_server_does_not_answer() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.script(head("/x"), [Reply::never()]);
+    server.script(get("/x"), [Reply::never()]);
+    let child = start(&dir, &["--json", "cp", &server.url("/x"), "x"]);
+    assert!(server.wait_for(|counts| counts.in_flight > 0, Duration::from_secs(20)), "nothing is asked");
+    let asked = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(5), "it took {:?}", asked.elapsed());
+    assert_eq!(json(&output, 130)[0]["error"]["status"], "INTERRUPTED");
+}
+
+#[test]
+fn what_is_ignored_from_the_start_stays_so() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(SIZE));
+    server.script(get("/x"), [Reply::object().delay(Duration::from_millis(30))]);
+    // As nohup does.
+    let words =
+        format!("trap '' HUP; exec {} cp -q {} x {}", env!("CARGO_BIN_EXE_raskio"), server.url("/x"), SLOW.join(" "));
+    let mut child = std::process::Command::new("sh").args(["-c", &words]).current_dir(&dir).spawn().unwrap();
+    let patience = Instant::now();
+    while noted(&dir) < 3 {
+        assert!(patience.elapsed() < Duration::from_secs(20), "nothing is copied");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert!(child.wait().unwrap().success(), "SIGHUP ended it");
+    assert!(std::fs::read(dir.path("x")).unwrap() == pattern(SIZE as usize));
+}
+
+#[test]
+fn names_command_no_terminal() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(10));
+    for name in ["a\x1b[31m", "b\nraskio: error: no"] {
+        let output = run(&dir, &["cp", &server.url("/x"), name]);
+        let (out, err) = texts(&output);
+        assert_eq!((output.status.code(), out.lines().count(), out.contains('\x1b')), (Some(0), 1, false), "{out:?}");
+        assert!(dir.path(name).exists() && err.is_empty());
+    }
+    let (_, err) = texts(&run(&dir, &["cp", &server.url("/x"), "no\x1b[31m/x"]));
+    assert!(err.contains("cannot write") && !err.contains('\x1b'), "{err:?}");
+}
+
+#[test]
+fn a_name_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(10));
+    let name = std::ffi::OsStr::from_bytes(b"a\xff");
+    let output = support::command(&dir, &["cp", &server.url("/x")]).arg(name).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(std::fs::read(AsRef::<std::path::Path>::as_ref(&dir).join(name)).unwrap() == pattern(10));
+}
+
+#[test]
+fn a_link_in_the_wrong_place_is_a_secret_too_and_every_error_is_json_if_that_is_asked_for() {
+    let (server, dir) = (Server::start(), Dir::new());
+    let link = "https://host/x?X-Amz-Signature=secret123";
+    let option = format!("--nonsense={link}");
+    for arguments in [
+        &["--json", "cp", &server.url("/x"), link][..],
+        &["bench", "--json", link, link],
+        &["--json", "nic", link],
+        &["stat", "--json", &option],
+        &["--json", "cp", link],
+        &["--json", "stat"],
+        &["--json"],
+    ] {
+        let output = run(&dir, arguments);
+        let error = &json(&output, 2)[0]["error"];
+        assert_eq!((&error["status"], &error["exit_code"]), (&"USAGE".into(), &2.into()), "{output:?}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{output:?}");
+        assert!(!texts(&output).1.is_empty() && !format!("{output:?}").contains("secret123"), "{output:?}");
+    }
+    assert!(dir.names().is_empty());
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(10));
+    let url = server.url("/x");
+    for arguments in [&["stat", &url][..], &["cp", &url, "-"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = support::command(&dir, arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(texts(&output).1.contains("No space left"), "{output:?}");
+    }
 }

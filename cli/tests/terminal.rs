@@ -13,14 +13,17 @@ use support::{Dir, command, json, run, texts};
 
 /// The tool with standard error on a terminal of so many columns: standard output, and what the terminal was sent.
 fn on_terminal(dir: &Dir, columns: u16, arguments: &[&str]) -> (String, String) {
+    on_terminal_named("xterm", dir, columns, arguments)
+}
+
+fn on_terminal_named(term: &str, dir: &Dir, columns: u16, arguments: &[&str]) -> (String, String) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
     let terminal = OpenOptions::new().read(true).write(true).open(name).unwrap();
-    let child =
-        command(dir, arguments).env("TERM", "xterm").stdout(Stdio::piped()).stderr(Stdio::from(terminal)).spawn();
+    let child = command(dir, arguments).env("TERM", term).stdout(Stdio::piped()).stderr(Stdio::from(terminal)).spawn();
     let child = child.unwrap();
     let reader = std::thread::spawn(move || {
         let (mut shown, mut block) = (Vec::new(), [0; 4096]);
@@ -59,6 +62,14 @@ fn a_terminal_gets_a_bar_with_rate_and_eta_and_a_pipe_gets_neither() {
     // Nothing at all, on request.
     let (out, shown) = on_terminal(&dir, 100, &[&copy[..], &["-q"]].concat());
     assert_eq!((out.as_str(), shown.as_str()), ("", ""));
+    // Narrower than anything that is shown.
+    let (out, _) = on_terminal(&dir, 1, &copy);
+    assert!(out.starts_with("x: 2000000 bytes in "), "{out:?}");
+    // One that shows commands instead of obeying them.
+    for term in ["dumb", ""] {
+        let (_, shown) = on_terminal_named(term, &dir, 100, &copy);
+        assert!(!shown.contains('\x1b') && !shown.contains("ETA"), "{term:?}: {shown:?}");
+    }
 }
 
 #[test]
@@ -146,6 +157,37 @@ fn a_server_that_fails_ends_a_bench_with_its_error() {
 }
 
 #[test]
+fn a_setting_that_fails_costs_a_bench_no_other() {
+    let (server, dir) = (Server::start(), Dir::new());
+    server.put("/x", Object::pattern(1 << 20));
+    // As a server that refuses large ranges.
+    server.on(get("/x"), |request| {
+        let large = (0..4).map(|n| format!("{}-{}", n << 18, ((n + 1) << 18) - 1));
+        let large = large
+            .into_iter()
+            .any(|range| request.range_text().is_some_and(|asked| asked.trim_start_matches("bytes=") == range));
+        large.then(|| Reply::status(403))
+    });
+    let url = server.url("/x");
+    let bench = |sizes: &str| {
+        let arguments =
+            ["bench", "--json", &url, "--seconds", "0.1", "--reactors", "1", "--requests", "2", "--task-size", sizes];
+        run(&dir, &arguments)
+    };
+    let all = &json(&bench("64K,256K"), 0)[0];
+    let results = all["results"].as_array().unwrap();
+    assert!(results.len() == 2 && results[0]["errors"] == 0 && results[0]["error"].is_null(), "{all}");
+    assert_eq!(
+        (&all["recommended"], &results[1]["error"]["status"]),
+        (&0.into(), &"PERMISSION_DENIED".into()),
+        "{all}"
+    );
+    assert!(results[1]["cpu_s_per_gb"].is_null(), "{all}");
+    // Nothing else works either.
+    assert_eq!(json(&bench("256K"), 1)[0]["error"]["status"], "PERMISSION_DENIED");
+}
+
+#[test]
 fn nic_shows_rates_in_every_form() {
     let dir = Dir::new();
     let make = |name: &str, flags: &str, bytes: u64| {
@@ -178,6 +220,9 @@ fn nic_shows_rates_in_every_form() {
     let (table, _) = texts(&nic(&[]));
     assert_eq!((table.lines().count(), table.matches("eth0").count()), (3, 2), "{table}");
     assert_eq!(nic(&["-d", "none"]).status.code(), Some(1));
+    // Up, and nothing but loopback: it says so.
+    std::fs::remove_dir_all(dir.path("net/eth0")).unwrap();
+    assert!(texts(&nic(&[])).1.contains("no interface is up"));
     assert_eq!(nic(&["--csv", "--json"]).status.code(), Some(2));
 }
 

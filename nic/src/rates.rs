@@ -89,10 +89,10 @@ impl Rate {
         self.tx_bytes_per_s += other.tx_bytes_per_s;
         self.rx_packets_per_s += other.rx_packets_per_s;
         self.tx_packets_per_s += other.tx_packets_per_s;
-        self.dropped += other.dropped;
-        self.errors += other.errors;
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        self.errors = self.errors.saturating_add(other.errors);
         if let Some(speed) = other.speed_mbit {
-            self.speed_mbit = Some(self.speed_mbit.unwrap_or(0) + speed);
+            self.speed_mbit = Some(self.speed_mbit.unwrap_or(0).saturating_add(speed));
         }
     }
 }
@@ -101,6 +101,8 @@ impl Rate {
 fn rate(reading: &Reading, now: Instant, (then, old): (Instant, Counters)) -> Option<Rate> {
     let seconds = now.checked_duration_since(then)?.as_secs_f64();
     let new = reading.counters;
+    // A driver may say anything.
+    let both = u64::saturating_add;
     let a_second = |old, new| Some(difference(old, new)? as f64 / seconds);
     (seconds > 0.0).then_some(())?;
     Some(Rate {
@@ -109,8 +111,8 @@ fn rate(reading: &Reading, now: Instant, (then, old): (Instant, Counters)) -> Op
         tx_bytes_per_s: a_second(old.tx_bytes, new.tx_bytes)?,
         rx_packets_per_s: a_second(old.rx_packets, new.rx_packets)?,
         tx_packets_per_s: a_second(old.tx_packets, new.tx_packets)?,
-        dropped: difference(old.rx_dropped, new.rx_dropped)? + difference(old.tx_dropped, new.tx_dropped)?,
-        errors: difference(old.rx_errors, new.rx_errors)? + difference(old.tx_errors, new.tx_errors)?,
+        dropped: both(difference(old.rx_dropped, new.rx_dropped)?, difference(old.tx_dropped, new.tx_dropped)?),
+        errors: both(difference(old.rx_errors, new.rx_errors)?, difference(old.tx_errors, new.tx_errors)?),
         speed_mbit: reading.speed_mbit,
     })
 }
@@ -130,6 +132,18 @@ fn difference(old: u64, new: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_that_say_nonsense_do_no_harm() {
+        let now = Instant::now();
+        let most =
+            Counters { rx_dropped: u64::MAX, tx_dropped: 9, rx_errors: u64::MAX, tx_errors: 9, ..Counters::default() };
+        let reading = Reading { counters: most, speed_mbit: Some(u64::MAX), ..Reading::default() };
+        let rate = rate(&reading, now + Duration::from_secs(1), (now, Counters::default())).unwrap();
+        let mut total = rate.clone();
+        total.add(&rate);
+        assert_eq!((rate.dropped, total.errors, total.speed_mbit), (u64::MAX, u64::MAX, Some(u64::MAX)));
+    }
 
     #[test]
     fn a_counter_may_wrap_around_and_may_begin_anew() {

@@ -29,7 +29,7 @@ pub struct Subject<'a> {
 }
 
 /// What came out.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Body bytes a second.
     pub bytes_per_s: f64,
@@ -43,6 +43,8 @@ pub struct Figures {
     pub retries: u64,
     /// Reads that failed.
     pub errors: u64,
+    /// Why it was given up; there are no other figures then.
+    pub failure: Option<Failure>,
 }
 
 /// Reads one after the other through the object, and from its beginning again.
@@ -113,6 +115,7 @@ impl Subject<'_> {
             cpu_s_per_gb: (cpu - before.2) / (bytes as f64 / 1e9).max(1e-9),
             retries: after.requests_retried - before.0.requests_retried,
             errors,
+            failure: None,
         })
     }
 
@@ -162,10 +165,18 @@ fn cpu_seconds() -> f64 {
 }
 
 impl Figures {
+    /// Of a setting that was given up.
+    pub fn failed(failure: Failure) -> Figures {
+        Figures { errors: MOST_ERRORS, failure: Some(failure), ..Figures::default() }
+    }
+
     /// The one in the middle by its rate; retries and errors are those of all.
     pub fn median(mut all: Vec<Figures>) -> Figures {
+        if let Some(at) = all.iter().position(|figures| figures.failure.is_some()) {
+            return all.swap_remove(at);
+        }
         all.sort_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
-        let mut middle = all.get(all.len() / 2).copied().unwrap_or_default();
+        let mut middle = all.get(all.len() / 2).cloned().unwrap_or_default();
         middle.retries = all.iter().map(|figures| figures.retries).sum();
         middle.errors = all.iter().map(|figures| figures.errors).sum();
         middle
@@ -173,16 +184,18 @@ impl Figures {
 
     /// For programs.
     pub fn json(&self, setting: &Setting) -> Value {
+        let measured = self.failure.is_none();
         json!({
             "reactors": setting.reactors,
             "requests": setting.requests,
             "task_size": setting.task_size,
             "bytes_per_s": self.bytes_per_s,
-            "request_p50_us": self.p50_us,
-            "request_p99_us": self.p99_us,
-            "cpu_s_per_gb": self.cpu_s_per_gb,
+            "request_p50_us": measured.then_some(self.p50_us),
+            "request_p99_us": measured.then_some(self.p99_us),
+            "cpu_s_per_gb": measured.then_some(self.cpu_s_per_gb),
             "retries": self.retries,
             "errors": self.errors,
+            "error": self.failure.as_ref().map(Failure::json),
         })
     }
 }

@@ -10,7 +10,7 @@ mod advice;
 mod measure;
 mod plot;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, code};
 use crate::output::{self, Output};
 use crate::stop::Stop;
 use crate::{remote, units};
@@ -78,10 +78,23 @@ fn sweep(matches: &ArgMatches, output: &Output) -> Outcome<()> {
     }
     let mut rows: Vec<(Setting, Vec<Figures>)> = settings.iter().map(|setting| (*setting, Vec::new())).collect();
     // Round by round, so that a bad minute of the network does not hit one setting alone.
+    let mut worked = false;
     for _ in 0..rounds {
         for (setting, figures) in &mut rows {
-            let measured = subject.measure(setting)?;
-            say(format!("{}: {}", setting.words(), units::rate(measured.bytes_per_s)));
+            if figures.iter().any(|figures| figures.failure.is_some()) {
+                continue;
+            }
+            let measured = match subject.measure(setting) {
+                Ok(measured) => measured,
+                // What goes wrong with every setting is not the setting's fault; but what was measured is not thrown away.
+                Err(failure) if !worked || failure.code >= code::SIGNAL => return Err(failure),
+                Err(failure) => Figures::failed(failure),
+            };
+            worked = true;
+            match &measured.failure {
+                None => say(format!("{}: {}", setting.words(), units::rate(measured.bytes_per_s))),
+                Some(failure) => say(format!("{}: given up: {}", setting.words(), failure.message)),
+            }
             figures.push(measured);
         }
     }
@@ -110,6 +123,11 @@ fn table(rows: &[(Setting, Figures)], best: usize) -> String {
         "reactors", "requests", "task size", "rate", "p50 ms", "p99 ms", "CPU s/GB", "retries", "errors"
     )];
     for (at, (setting, figures)) in rows.iter().enumerate() {
+        if figures.failure.is_some() {
+            let (reactors, requests, size) = (setting.reactors, setting.requests, units::size(setting.task_size));
+            lines.push(format!("  {reactors:>8} {requests:>8} {size:>9}     given up: reads failed"));
+            continue;
+        }
         lines.push(format!(
             "{} {:>8} {:>8} {:>9} {:>12} {:>9} {:>9} {:>9.2} {:>8} {:>7}",
             if at == best { '*' } else { ' ' },

@@ -1,6 +1,7 @@
 //! What a file must be.
 
 use crate::failure::{Failure, Outcome, code};
+use crate::output;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Read;
@@ -32,19 +33,57 @@ impl Checksum {
 
     /// Compares. `crc32` is known already; for another kind the file is read once more.
     pub fn check(&self, crc32: u32, path: &Path, to: &Path) -> Outcome<()> {
+        let then = format!("it was removed, and {} is as it was", output::path(to));
+        self.compare(crc32, || sha256(path), &then)
+    }
+
+    fn compare(&self, crc32: u32, sha256: impl FnOnce() -> Outcome<String>, then: &str) -> Outcome<()> {
         let (kind, expected, found) = match self {
             Checksum::Crc32(expected) => ("crc32", format!("{expected:08x}"), format!("{crc32:08x}")),
-            Checksum::Sha256(expected) => ("sha256", expected.clone(), sha256(path)?),
+            Checksum::Sha256(expected) => ("sha256", expected.clone(), sha256()?),
         };
         if expected == found {
             return Ok(());
         }
-        let message = format!(
-            "the {kind} of what was read is {found}, and should be {expected}; it was removed, and {} is as it was",
-            to.display()
-        );
+        let message = format!("the {kind} of what was read is {found}, and should be {expected}; {then}");
         Err(Failure::new(code::CHECKSUM, "CHECKSUM", message))
     }
+}
+
+/// Sums of bytes that come one after the other.
+pub struct Sums {
+    crc32: crc32fast::Hasher,
+    sha256: Option<Sha256>,
+}
+
+impl Sums {
+    /// Of nothing yet; those that `wanted` needs, and a CRC-32.
+    pub fn new(wanted: Option<&Checksum>) -> Sums {
+        let sha256 = matches!(wanted, Some(Checksum::Sha256(_))).then(Sha256::new);
+        Sums { crc32: crc32fast::Hasher::new(), sha256 }
+    }
+
+    /// These come next.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.crc32.update(bytes);
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(bytes);
+        }
+    }
+
+    /// Compares what there was, and returns its CRC-32.
+    pub fn check(self, wanted: Option<&Checksum>) -> Outcome<u32> {
+        let crc32 = self.crc32.finalize();
+        if let Some(wanted) = wanted {
+            let sha256 = || Ok(self.sha256.map(|sum| hex(&sum.finalize())).unwrap_or_default());
+            wanted.compare(crc32, sha256, "all of it was written already")?;
+        }
+        Ok(crc32)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn sha256(path: &Path) -> Outcome<String> {
@@ -57,7 +96,7 @@ fn sha256(path: &Path) -> Outcome<String> {
             n => sum.update(&block[..n]),
         }
     }
-    Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&sum.finalize()))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use super::journal::{Identity, Journal};
 use super::progress::Bar;
 use crate::failure::{Failure, Outcome};
 use crate::memory::Memory;
+use crate::output;
 use crate::remote;
 use crate::stop::Stop;
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ReadOptions};
 use raskio::op::Operation;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -72,8 +73,8 @@ impl Chunks<'_> {
     /// Reads what is missing in `crcs`, and adds it there.
     pub fn fetch(&self, crcs: &mut BTreeMap<u64, u32>) -> Outcome<()> {
         let window = (self.memory / self.identity.chunk).max(1) as usize;
-        let missing: Vec<u64> = (0..self.identity.count()).filter(|chunk| !crcs.contains_key(chunk)).collect();
-        let mut missing = missing.into_iter();
+        let there: HashSet<u64> = crcs.keys().copied().collect();
+        let mut missing = (0..self.identity.count()).filter(|chunk| !there.contains(chunk));
         let (to, from) = channel::<Done>();
         let mut running: HashMap<u64, Arc<Operation>> = HashMap::new();
         let mut free: Vec<Memory> = Vec::new();
@@ -81,7 +82,7 @@ impl Chunks<'_> {
         loop {
             if let Some(signal) = self.stop.signal().filter(|_| failure.is_none()) {
                 running.values().for_each(|op| op.cancel());
-                let words = format!("interrupted; the same command goes on where {} ends", self.path.display());
+                let words = format!("interrupted; the same command goes on where {} ends", output::path(self.path));
                 failure = Some(Failure::signal(signal, words));
             }
             while failure.is_none() && running.len() < window {

@@ -4,16 +4,17 @@ use super::checksum::Checksum;
 use super::chunks::Chunks;
 use super::journal::{Identity, Journal};
 use super::progress::Progress;
+use super::target::{self, Place, Target};
 use crate::failure::{Failure, Outcome, code};
-use crate::output::say;
+use crate::output::{self, say};
 use crate::stop::Stop;
-use crate::units;
+use crate::{remote, units};
 use raskio::client::Client;
 use raskio::object::{Object, ObjectOptions};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +64,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// `crc32`: none of a file that was left alone.
+    pub fn new(object: &Object, to: &Path, size: u64, resumed: u64, crc32: Option<u32>, took: Duration) -> Summary {
+        Summary { object: object.name().into(), to: to.into(), size, resumed, crc32, took }
+    }
+
     /// For programs.
     pub fn json(&self) -> Value {
         json!({
@@ -78,7 +84,7 @@ impl Summary {
 
     /// For people.
     pub fn text(&self) -> String {
-        let Some(crc32) = self.crc32 else { return format!("{}: exists, left alone", self.to.display()) };
+        let Some(crc32) = self.crc32 else { return format!("{}: exists, left alone", output::path(&self.to)) };
         let seconds = self.took.as_secs_f64();
         let rate = (self.size - self.resumed) as f64 / seconds.max(1e-6);
         let resumed = match self.resumed {
@@ -87,33 +93,32 @@ impl Summary {
         };
         format!(
             "{}: {} bytes{resumed} in {seconds:.2} s, {}, crc32 {crc32:08x}",
-            self.to.display(),
+            output::path(&self.to),
             self.size,
             units::rate(rate)
         )
     }
 }
 
-/// The path with something behind its name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 impl Copy<'_> {
     /// Makes it.
     pub fn run(&self, progress: &Progress) -> Outcome<Summary> {
+        if self.to == Path::new("-") {
+            return self.to_stdout(progress);
+        }
         let started = Instant::now();
         let object = self.client.open(self.url, self.how.options.clone())?;
         if self.how.no_clobber && self.to.exists() {
-            let (object, to) = (object.name().to_owned(), self.to.to_owned());
-            return Ok(Summary { object, to, size: 0, resumed: 0, crc32: None, took: started.elapsed() });
+            return Ok(Summary::new(&object, self.to, 0, 0, None, started.elapsed()));
         }
-        let size = object.stat_sync()?;
-        let part_path = beside(self.to, ".raskio-part");
-        let part = Arc::new(self.lock(&part_path)?);
-        let journal_path = beside(self.to, ".raskio-journal");
+        let place = match Target::at(self.to)? {
+            Target::File(place) => place,
+            Target::Stream(path) => return self.to_special(&path, progress),
+        };
+        let size = remote::size(&object, self.stop)?;
+        let part_path = place.beside(".raskio-part");
+        let part = Arc::new(self.lock(&place, &part_path)?);
+        let journal_path = place.beside(".raskio-journal");
         let (identity, mut crcs) = self.what_is_there(&object, size, &part, &journal_path, progress)?;
         let resumed = crcs.keys().map(|chunk| identity.len(*chunk)).sum();
         let journal = Arc::new(match resumed {
@@ -121,7 +126,7 @@ impl Copy<'_> {
             _ => Journal::append(&journal_path)?,
         });
         part.set_len(size).map_err(|error| Failure::file("make room in", &part_path, &error))?;
-        let name = self.to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self.to.file_name().map(|name| output::path(name.as_ref())).unwrap_or_default();
         let bar = Arc::new(progress.begin(&name, size, resumed));
         let chunks = Chunks {
             object: &object,
@@ -143,28 +148,29 @@ impl Copy<'_> {
                 }
             })?;
         }
-        std::fs::rename(&part_path, self.to).map_err(|error| Failure::file("put into place", self.to, &error))?;
+        place.put(&part_path, &part, !self.how.no_clobber)?;
         std::fs::remove_file(&journal_path).map_err(|error| Failure::file("remove", &journal_path, &error))?;
-        let (object, to) = (object.name().to_owned(), self.to.to_owned());
-        Ok(Summary { object, to, size, resumed, crc32: Some(crc32), took: started.elapsed() })
+        Ok(Summary::new(&object, self.to, size, resumed, Some(crc32), started.elapsed()))
     }
 
     /// The unfinished file, for this process alone.
-    fn lock(&self, path: &Path) -> Outcome<File> {
-        if self.to.is_dir() {
-            let words = format!("{} is a directory", self.to.display());
-            return Err(Failure::new(code::FAILED, "FILE", words));
-        }
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(|error| Failure::file("write", path, &error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // Not every file system has locks.
-            Ok(()) | Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOSYS | rustix::io::Errno::NOLCK) => Ok(file),
-            Err(rustix::io::Errno::AGAIN) => {
-                let words = format!("{} is being written by another raskio cp", path.display());
-                Err(Failure::new(code::FAILED, "FILE", words))
+    fn lock(&self, place: &Place, path: &Path) -> Outcome<File> {
+        loop {
+            let file = place.open_part(path).map_err(|error| Failure::file("write", path, &error))?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Not every file system has locks.
+                Ok(()) | Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOSYS | rustix::io::Errno::NOLCK) => {
+                    // Else another copy put it into place meanwhile: it is a whole file now.
+                    if target::is_at(&file, path) {
+                        return Ok(file);
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN) => {
+                    let words = format!("{} is being written by another raskio cp", output::path(path));
+                    return Err(Failure::new(code::FAILED, "FILE", words));
+                }
+                Err(error) => return Err(Failure::file("lock", path, &error.into())),
             }
-            Err(error) => Err(Failure::file("lock", path, &error.into())),
         }
     }
 
@@ -178,7 +184,8 @@ impl Copy<'_> {
         progress: &Progress,
     ) -> Outcome<(Identity, BTreeMap<u64, u32>)> {
         let etag = object.info().etag.map(|etag| etag.to_string_lossy().into_owned());
-        let new = Identity { size, etag, chunk: self.how.chunk };
+        let etag = etag.filter(|etag| !etag.starts_with("W/"));
+        let new = Identity { name: object.name().into(), size, etag, chunk: self.how.chunk };
         let earlier = match self.how.restart {
             true => None,
             false => Journal::read(journal)?,
@@ -186,15 +193,15 @@ impl Copy<'_> {
         let Some((identity, mut crcs)) = earlier.filter(|(_, crcs)| !crcs.is_empty()) else {
             return Ok((new, BTreeMap::new()));
         };
-        let why_not = if identity.size != new.size || identity.etag != new.etag {
+        let why_not = if (&identity.name, identity.size, &identity.etag) != (&new.name, new.size, &new.etag) {
             Some("the object is not the one of the earlier copy")
         } else if new.etag.is_none() && !self.how.trust_size {
-            Some("the server has no entity tag, so the object may have changed (--trust-size goes on)")
+            Some("the server has no strong entity tag, so the object may have changed (--trust-size goes on)")
         } else {
             None
         };
         if let Some(why) = why_not {
-            progress.suspend(|| say(&format!("raskio: {} is copied from its beginning: {why}", self.to.display())));
+            progress.suspend(|| say(&format!("raskio: {} is copied from its beginning: {why}", output::path(self.to))));
             return Ok((new, BTreeMap::new()));
         }
         let mut bytes = vec![0; identity.chunk.min(size) as usize];

@@ -12,9 +12,11 @@ use std::sync::Mutex;
 /// What a file is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The object, without secrets: entity tags tell versions of one object apart, not one object from another.
+    pub name: String,
     /// Of the object.
     pub size: u64,
-    /// Of the object, if the server has one.
+    /// Of the object, if the server has one that stands for the very bytes: a weak one (W/"…") does not.
     pub etag: Option<String>,
     /// Bytes of a chunk; the last may have fewer.
     pub chunk: u64,
@@ -29,7 +31,7 @@ pub struct Journal {
 impl Journal {
     /// Begins an empty one.
     pub fn create(path: &Path, identity: &Identity) -> Outcome<Journal> {
-        let head = json!({"raskio_cp": 1, "size": identity.size, "etag": identity.etag, "chunk": identity.chunk});
+        let head = json!({"raskio_cp": 2, "object": identity.name, "size": identity.size, "etag": identity.etag, "chunk": identity.chunk});
         let written = File::create(path).and_then(|mut file| writeln!(file, "{head}").map(|()| file));
         let file = written.map_err(|error| Failure::file("write", path, &error))?;
         Ok(Journal { path: path.to_owned(), file: Mutex::new(file) })
@@ -68,8 +70,9 @@ impl Journal {
 fn parse(text: &str) -> Option<(Identity, BTreeMap<u64, u32>)> {
     let (head, lines) = text.split_once('\n')?;
     let head: Value = serde_json::from_str(head).ok()?;
-    (head["raskio_cp"] == 1).then_some(())?;
+    (head["raskio_cp"] == 2).then_some(())?;
     let identity = Identity {
+        name: head["object"].as_str()?.to_owned(),
         size: head["size"].as_u64()?,
         etag: head["etag"].as_str().map(str::to_owned),
         chunk: head["chunk"].as_u64().filter(|chunk| *chunk > 0)?,
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_half_a_line_is_not() {
         let path = std::env::temp_dir().join(format!("raskio-journal-{}", std::process::id()));
-        let identity = Identity { size: 100, etag: Some("\"a\"".into()), chunk: 30 };
+        let identity = Identity { name: "http://h/x".into(), size: 100, etag: Some("\"a\"".into()), chunk: 30 };
         let journal = Journal::create(&path, &identity).unwrap();
         journal.add(3, 0xABC).unwrap();
         journal.add(0, 7).unwrap();
@@ -116,12 +119,13 @@ mod tests {
             "",
             "x\n",
             "{}\n",
+            "{\"raskio_cp\":1,\"object\":\"x\",\"size\":1,\"chunk\":1}\n",
+            "{\"raskio_cp\":2,\"object\":\"x\",\"size\":1,\"chunk\":0}\n",
             "{\"raskio_cp\":2,\"size\":1,\"chunk\":1}\n",
-            "{\"raskio_cp\":1,\"size\":1,\"chunk\":0}\n",
         ] {
             assert_eq!(parse(text), None, "{text}");
         }
-        let head = "{\"raskio_cp\":1,\"size\":10,\"etag\":null,\"chunk\":5}\n";
+        let head = "{\"raskio_cp\":2,\"object\":\"x\",\"size\":10,\"etag\":null,\"chunk\":5}\n";
         assert!(parse(&format!("{head}2 00000000\n-1 00000000\n0 +0000001\n1 zz\n\n")).unwrap().1.is_empty());
     }
 }

@@ -6,6 +6,8 @@
 //! | [`journal`] | which chunks of a file are there, so that an interrupted copy goes on |
 //! | [`chunks`] | the reads: many at once, each written where it belongs |
 //! | [`file`](mod@file) | one object into one file, from the first request to the rename |
+//! | [`target`] | what is at the path, and how the new file takes its place |
+//! | [`stream`] | one object onto standard output, a pipe or a device |
 //! | [`progress`] | a bar on a terminal, lines elsewhere |
 
 mod checksum;
@@ -13,9 +15,11 @@ mod chunks;
 mod file;
 mod journal;
 mod progress;
+mod stream;
+mod target;
 
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::remote;
 use crate::stop::Stop;
 use checksum::Checksum;
@@ -24,12 +28,17 @@ use file::{Copy, How};
 use progress::Progress;
 use raskio::config::Overrides;
 use raskio::endpoint::redact;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Runs it.
 pub fn run(matches: &ArgMatches, output: &Output) -> Outcome<()> {
+    let aside = matches.get_one::<PathBuf>("to").is_some_and(|to| is_stdout(to));
+    let output = &Output { aside, ..*output };
     all(matches, output).map_err(|failure| match failure {
         Reported(failure) => failure,
         New(failure) => output.failed("", failure),
@@ -52,13 +61,17 @@ impl From<Failure> for End {
 fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
     let arguments: Vec<String> = matches.get_many("url").into_iter().flatten().cloned().collect();
     let urls = remote::urls(&arguments)?;
-    let to: PathBuf = matches.get_one::<String>("to").map(PathBuf::from).unwrap_or_default();
+    let to = matches.get_one::<PathBuf>("to").cloned().unwrap_or_default();
     let checksum = matches.get_one::<String>("checksum").map(|text| Checksum::parse(text)).transpose()?;
     if checksum.is_some() && urls.len() > 1 {
         return Err(Failure::usage("--checksum is for one URL; there are several").into());
     }
     let targets = destinations(&urls, &to)?;
-    let jobs = (*matches.get_one::<u32>("jobs").unwrap_or(&1) as usize).min(urls.len()).max(1);
+    let jobs = match is_stdout(&to) {
+        // One after the other.
+        true => 1,
+        false => (*matches.get_one::<u32>("jobs").unwrap_or(&1) as usize).min(urls.len()).max(1),
+    };
     let memory = *matches.get_one::<u64>("memory").unwrap_or(&(256 << 20));
     // What has come is summed up and written on threads of its own, not on those that move bytes.
     let overrides = Overrides { callback_threads: Some(4), ..remote::overrides() };
@@ -72,8 +85,11 @@ fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
         checksum,
         options: remote::object_options(matches),
     };
-    let stop = Stop::on_signals()?;
-    let progress = Progress::new(matches.get_flag("quiet"));
+    // A write to a pipe that nobody reads could wait for ever, and there is nothing to leave in order.
+    let stop = if is_stdout(&to) || is_special(&to) { Stop::never() } else { Stop::on_signals()? };
+    // Bytes and a bar on one terminal are neither.
+    let mixed = is_stdout(&to) && std::io::stdout().is_terminal();
+    let progress = Progress::new(matches.get_flag("quiet") || mixed);
     let (next, first) = (AtomicUsize::new(0), Mutex::new(None::<Failure>));
     let quiet = matches.get_flag("quiet");
     std::thread::scope(|scope| {
@@ -94,6 +110,10 @@ fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
                             if let Ok(mut first) = first.lock() {
                                 first.get_or_insert(failure);
                             }
+                            // What comes behind a hole is worth nothing.
+                            if output.aside {
+                                break;
+                            }
                         }
                     }
                 }
@@ -108,25 +128,41 @@ fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
     }
 }
 
+fn is_stdout(to: &Path) -> bool {
+    to == Path::new("-")
+}
+
+/// A pipe or a device.
+fn is_special(to: &Path) -> bool {
+    std::fs::metadata(to).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
 /// Where each URL goes.
 fn destinations<'a>(urls: &'a [String], to: &Path) -> Outcome<Vec<(&'a str, PathBuf)>> {
+    if is_stdout(to) {
+        return Ok(urls.iter().map(|url| (url.as_str(), to.to_owned())).collect());
+    }
+    if let Some(url) = to.to_str().filter(|to| to.contains("://")) {
+        let words = format!("{} is a URL; the last argument is the file or directory to write", redact::url(url));
+        return Err(Failure::usage(words));
+    }
     let is_directory = to.is_dir();
     let means_directory = is_directory || urls.len() > 1 || to.as_os_str().as_encoded_bytes().ends_with(b"/");
     if !means_directory {
         return Ok(urls.iter().map(|url| (url.as_str(), to.to_owned())).collect());
     }
     if !is_directory {
-        return Err(Failure::usage(format!("{} is no directory; make it first", to.display())));
+        return Err(Failure::usage(format!("{} is no directory; make it first", output::path(to))));
     }
     let mut targets: Vec<(&str, PathBuf)> = Vec::new();
     for url in urls {
         let path = to.join(file_name(url)?);
-        if let Some((other, _)) = targets.iter().find(|(_, other)| *other == path) {
+        if let Some((other, _)) = targets.iter().find(|(_, other)| collide(other, &path)) {
             return Err(Failure::usage(format!(
-                "{} and {} would both become {}; copy them into different directories",
+                "{} and {} would both become {}, or what is written on the way there; copy them into different directories",
                 redact::url(other),
                 redact::url(url),
-                path.display()
+                output::path(&path)
             )));
         }
         targets.push((url, path));
@@ -134,33 +170,43 @@ fn destinations<'a>(urls: &'a [String], to: &Path) -> Outcome<Vec<(&'a str, Path
     Ok(targets)
 }
 
+/// Whether copies into these two write to the same file.
+fn collide(a: &Path, b: &Path) -> bool {
+    let behind = |a: &Path, b: &Path| {
+        let rest = a.as_os_str().as_encoded_bytes().strip_prefix(b.as_os_str().as_encoded_bytes());
+        matches!(rest, Some(b"" | b".raskio-part" | b".raskio-journal"))
+    };
+    behind(a, b) || behind(b, a)
+}
+
 /// The last part of a URL's path, its escapes resolved, as the name of a file.
-fn file_name(url: &str) -> Outcome<String> {
+fn file_name(url: &str) -> Outcome<OsString> {
     let name = match url.split_once("://") {
         Some((_, rest)) => {
             let path = rest.split(['?', '#']).next().unwrap_or(rest);
             unescaped(path.rsplit_once('/').map_or("", |(_, last)| last))
         }
         // The path of a file is as it is.
-        None => url.rsplit('/').next().unwrap_or(url).to_owned(),
+        None => url.rsplit('/').next().unwrap_or(url).as_bytes().to_owned(),
     };
-    let usable = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
+    let usable = !matches!(&name[..], b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0);
     match usable {
-        true => Ok(name),
+        true => Ok(OsString::from_vec(name)),
         false => Err(Failure::usage(format!("{} names no file; say which one to write", redact::url(url)))),
     }
 }
 
-fn unescaped(text: &str) -> String {
+/// Escapes of what could command a terminal stay escapes.
+fn unescaped(text: &str) -> Vec<u8> {
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
     while at < bytes.len() {
         let escape = bytes.get(at + 1..at + 3).filter(|two| bytes[at] == b'%' && two.iter().all(u8::is_ascii_hexdigit));
         match escape.and_then(|two| std::str::from_utf8(two).ok()).and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) => (out.push(byte), at += 3).1,
-            None => (out.push(bytes[at]), at += 1).1,
+            Some(byte) if byte == 0 || !byte.is_ascii_control() => (out.push(byte), at += 3).1,
+            _ => (out.push(bytes[at]), at += 1).1,
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 #[cfg(test)]
@@ -177,6 +223,7 @@ mod tests {
             ("file:///a/b%20c", "b c"),
             ("/a/what?%20", "what?%20"),
             ("relative", "relative"),
+            ("http://host/a%1b%5b2J%0a", "a%1b[2J%0a"),
         ] {
             assert_eq!(file_name(url).unwrap(), name);
         }
@@ -197,5 +244,13 @@ mod tests {
         let urls = ["http://host/a/x".to_owned(), "http://host/b/x".to_owned()];
         let message = destinations(&urls, &std::env::temp_dir()).unwrap_err().message;
         assert!(message.contains("http://host/a/x") && message.contains("http://host/b/x"), "{message}");
+        // What is written on the way to the one is the other.
+        for other in ["x.raskio-part", "x.raskio-journal"] {
+            let mut urls = [format!("http://host/{other}"), "http://host/x".to_owned()];
+            assert!(destinations(&urls, &std::env::temp_dir()).is_err());
+            urls.reverse();
+            assert!(destinations(&urls, &std::env::temp_dir()).is_err());
+        }
+        assert!(destinations(&["http://host/x".into(), "http://host/xy".into()], &std::env::temp_dir()).is_ok());
     }
 }

@@ -40,7 +40,9 @@ enum Shown {
 impl Progress {
     /// As standard error bears it.
     pub fn new(quiet: bool) -> Progress {
-        Progress(match (quiet, std::io::stderr().is_terminal()) {
+        // A dumb terminal shows the bar's commands instead of obeying them.
+        let obeys = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+        Progress(match (quiet, obeys && std::io::stderr().is_terminal()) {
             (true, _) => Way::Quiet,
             (false, true) => Way::Bars(MultiProgress::new()),
             (false, false) => Way::Lines,

@@ -86,7 +86,8 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, (bool, Stri
 }
 
 fn main() -> ExitCode {
-    let outcome = parse(std::env::args().skip(1)).and_then(|options| run(&options).map_err(|words| (true, words)));
+    let outcome = parse(std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+        .and_then(|options| run(&options).map_err(|words| (true, words)));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err((false, words)) => {
@@ -135,7 +136,9 @@ fn run(options: &Options) -> Result<(), String> {
 
 fn print(line: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")
-        .and_then(|()| out.flush())
-        .map_err(|error| format!("cannot write to standard output: {error}"))
+    writeln!(out, "{line}").and_then(|()| out.flush()).or_else(|error| match error.kind() {
+        // As `head` ends it: no error, and the exit code of a program that SIGPIPE ended.
+        std::io::ErrorKind::BrokenPipe => std::process::exit(141),
+        _ => Err(format!("cannot write to standard output: {error}")),
+    })
 }
