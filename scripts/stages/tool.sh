@@ -44,7 +44,7 @@ done
 kill -KILL "$copy"
 wait "$copy" 2>/dev/null || true
 [ ! -e "$work/data" ] || fail "a copy that was killed left a file that looks whole"
-said=$("$raskio" cp --json --checksum "crc32=$crc" "$url/data" "$work/data" | python3 -c '
+said=$("$raskio" cp --json --chunk-size 1MiB --checksum "crc32=$crc" "$url/data?delay_ms=20" "$work/data" | python3 -c '
 import json, sys
 summary = json.load(sys.stdin)
 print(summary["resumed_bytes"] > 0, summary["crc32"])')
