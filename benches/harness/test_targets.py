@@ -30,11 +30,16 @@ class Targets(unittest.TestCase):
         # The best of each is the fastest of any setting, fixed and the pool included.
         self.assertEqual(found["best setting of each, large", "GB/s ≥ KvikIO's"], (5.0, True))
 
+    def test_what_bare_clients_reach_of_a_target_stands_beside_it(self):
+        samples = [sample(RAW, 1, 1.0, cpu=1.5), sample(KVIKIO, 1, 2.0, cpu=3.0), sample(RASKIO, 1, 1.0, cpu=1.8)]
+        page = "\n".join(targets.markdown(result(rows(samples, RAW, KVIKIO, RASKIO))))
+        self.assertIn("| CPU a GiB ≤ 0.5 × KvikIO MULTI_POLL | 0.600 | raw loop 0.500 | **no** |", page)
+
     def test_one_that_is_missed_says_so(self):
         found = result(rows([sample(RAW, 1, 1.0, cpu=1.0), sample(RASKIO, 1, 1.0, cpu=1.3)], RAW, RASKIO))
         page = "\n".join(targets.markdown(found))
-        self.assertIn("| large, plain, 16 requests | CPU a GiB ≤ 1.25 × raw loop | 1.30 | **no** |", page)
-        self.assertIn("| CPU a GiB ≤ 0.5 × KvikIO MULTI_POLL | not measured | – |", page)
+        self.assertIn("| large, plain, 16 requests | CPU a GiB ≤ 1.25 × raw loop | 1.30 | – | **no** |", page)
+        self.assertIn("| CPU a GiB ≤ 0.5 × KvikIO MULTI_POLL | not measured | – | – |", page)
 
     def test_latency_is_set_against_the_easy_handle(self):
         samples = [sample(EASY, 1, 1.0, latency_p50_us=100.0)]
