@@ -99,7 +99,7 @@ impl LocalFile {
             }
         }
         let wanted = self.bypass.unwrap_or(config.read || (self.writable && config.write));
-        let direct = if wanted && !facts.never_direct { self.open_direct(how, &facts) } else { None };
+        let direct = if wanted && !facts.never_direct { self.open_direct(&file, how, &facts) } else { None };
         let bypass = match self.bypass {
             Some(both) => Bypass { read: both, write: both, ..config },
             None => config,
@@ -110,14 +110,12 @@ impl LocalFile {
         Ok(file)
     }
 
-    fn open_direct(&self, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
-        match File::open(&self.path, How { create: false, direct: true, ..how }) {
+    fn open_direct(&self, file: &File, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
+        match file.past_the_cache(&self.path, how) {
             Ok(file) => {
-                // The path may lead to another file by now.
-                let same = file.facts().is_ok_and(|now| (now.kind, now.device) == (facts.kind, facts.device));
                 let page = page_size() as u64;
                 let alignment = facts.alignment.unwrap_or(Alignment { memory: page, offset: page });
-                same.then(|| (Arc::new(file), alignment))
+                Some((Arc::new(file), alignment))
             }
             Err(error) => {
                 log::debug!(target: "raskio", "{}: without O_DIRECT: {error}", self.name);

@@ -6,10 +6,12 @@ use raskio::batch::{BatchOptions, Gap};
 use raskio::config::LocalBackend;
 use raskio::error::ErrorKind;
 use raskio::object::{ObjectOptions, ReadOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::batch::{Batch, last, range};
 use support::files::{CACHED, DIRECT, Directory, OVER, client, each_local_backend, has_uring};
 use support::{LONG, ms, read, start, start_last, start_with, stat};
 
+const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 #[test]
@@ -77,6 +79,38 @@ fn the_statistics_tell_which_way_the_bytes_went() {
             let uring = if local == LocalBackend::Uring { stats.file_bytes_read } else { 0 };
             assert_eq!((stats.file_bytes_uring, stats.bytes_received), (uring, 0));
         }
+    });
+}
+
+#[test]
+fn a_path_that_is_given_to_another_file_mixes_no_two_files() {
+    let files = Directory::new();
+    let path = files.path("data");
+    let (a, b) = (files.path("a"), files.path("b"));
+    let len = 64 * KIB - 100;
+    std::fs::write(&path, vec![b'A'; len]).unwrap();
+    each_local_backend(|local| {
+        let client = client(local, DIRECT, |_| {});
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for (new, byte) in [(&b, b'B'), (&a, b'A')] {
+                        std::fs::write(new, vec![byte; len]).unwrap();
+                        std::fs::rename(new, &path).unwrap();
+                    }
+                }
+            });
+            for _ in 0..300 {
+                let mut reading = start(&client.open(&path), 0, len);
+                reading.wait().succeeds();
+                let found = reading.buffer().bytes();
+                let other = found.iter().position(|byte| *byte != found[0]);
+                stop.store(other.is_some(), Ordering::Relaxed);
+                assert_eq!(other, None, "the bytes of two files");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     });
 }
 

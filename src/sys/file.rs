@@ -3,7 +3,7 @@
 use super::mem::Span;
 use crate::limit::Wake;
 use crate::sync::Mutex;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, c_int};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct Facts {
     pub size: u64,
     /// The block device that it is on, or is.
     pub device: u64,
+    /// Which file it is there.
+    pub inode: u64,
     /// What the kernel says of direct reads and writes; `None`: it does not say (before Linux 6.1, or another file system).
     pub alignment: Option<Alignment>,
     /// The kernel says that there are none.
@@ -71,6 +73,22 @@ impl Drop for File {
         // They look for files that nobody has any more, and by then nobody has this one.
         std::mem::take(&mut *self.closed.lock()).iter().for_each(|who| who.wake());
     }
+}
+
+fn flags(how: How) -> c_int {
+    let mut flags = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_LARGEFILE;
+    flags |= if how.write { libc::O_RDWR } else { libc::O_RDONLY };
+    flags |= if how.create { libc::O_CREAT } else { 0 };
+    flags | if how.direct { libc::O_DIRECT } else { 0 }
+}
+
+fn open(path: &CStr, flags: c_int) -> io::Result<File> {
+    // SAFETY: the path ends with NUL.
+    let fd = again(|| unsafe { libc::open(path.as_ptr(), flags, 0o666) } as isize)?;
+    // SAFETY: the descriptor is new and nobody else's.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Ok(File { fd, id: NEXT.fetch_add(1, Ordering::Relaxed), closed: Mutex::default() })
 }
 
 fn last() -> io::Error {
@@ -99,16 +117,43 @@ impl File {
     /// # Errors
     /// The system's.
     pub fn open(path: &CStr, how: How) -> io::Result<File> {
-        let mut flags = libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_LARGEFILE;
-        flags |= if how.write { libc::O_RDWR } else { libc::O_RDONLY };
-        flags |= if how.create { libc::O_CREAT } else { 0 };
-        flags |= if how.direct { libc::O_DIRECT } else { 0 };
-        // SAFETY: the path ends with NUL.
-        let fd = again(|| unsafe { libc::open(path.as_ptr(), flags, 0o666) } as isize)?;
-        // SAFETY: the descriptor is new and nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Ok(File { fd, id: NEXT.fetch_add(1, Ordering::Relaxed), closed: Mutex::default() })
+        let flags = flags(how);
+        match open(path, flags | libc::O_NONBLOCK) {
+            // A file that another process has a lease on, as file servers have, gives that instead of waiting until the lease is
+            // given back. A pipe would wait for its other end: that must be seen first.
+            Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => {
+                let found = open(path, libc::O_PATH | libc::O_CLOEXEC)?;
+                match found.facts()?.kind {
+                    Type::Regular => found.opened_again(flags).unwrap_or(Err(error)),
+                    _ => Err(error),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// The same file once more, past the system's cache, whatever the path leads to by now.
+    ///
+    /// # Errors
+    /// The system's: EINVAL from file systems without direct reads; ENOENT if it cannot be named any more.
+    pub fn past_the_cache(&self, path: &CStr, how: How) -> io::Result<File> {
+        let flags = flags(How { create: false, direct: true, ..how }) | libc::O_NONBLOCK;
+        // Without /proc only the path is left.
+        let again = self.opened_again(flags).unwrap_or_else(|| open(path, flags))?;
+        let identity = |file: &File| file.facts().map(|facts| (facts.kind, facts.device, facts.inode));
+        if identity(self)? != identity(&again)? {
+            return Err(io::Error::from_raw_os_error(libc::ENOENT));
+        }
+        Ok(again)
+    }
+
+    /// By the name that the system has for the descriptor; `None`: there is no /proc.
+    fn opened_again(&self, flags: c_int) -> Option<io::Result<File>> {
+        let path = CString::new(format!("/proc/self/fd/{}", self.raw())).expect("no NUL in it");
+        match open(&path, flags) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => None,
+            other => Some(other),
+        }
     }
 
     /// What it is, and how large.
@@ -120,7 +165,13 @@ impl File {
         // SAFETY: statx is plain data that the call fills in.
         let mut stat: libc::statx = unsafe { std::mem::zeroed() };
         // SAFETY: an empty path with AT_EMPTY_PATH means the descriptor; one writable statx is passed.
-        again(|| unsafe { libc::statx(self.raw(), c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &raw mut stat) as isize })?;
+        let asked = again(|| unsafe {
+            libc::statx(self.raw(), c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &raw mut stat) as isize
+        });
+        match asked {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => stat = self.older_facts()?,
+            other => drop(other?),
+        }
         let kind = match u32::from(stat.stx_mode) & libc::S_IFMT {
             libc::S_IFREG => Type::Regular,
             libc::S_IFBLK => Type::Block,
@@ -139,9 +190,24 @@ impl File {
             kind,
             size,
             device: u64::from(major) << 32 | u64::from(minor),
+            inode: stat.stx_ino,
             alignment: (says && usable).then_some(alignment),
             never_direct: says && alignment.offset == 0,
         })
+    }
+
+    /// What fstat tells. Seccomp filters older than statx forbid that one, with an error that the C library does not know.
+    fn older_facts(&self) -> io::Result<libc::statx> {
+        // SAFETY: both are plain data, and the call fills in the first.
+        let (mut old, mut new): (libc::stat64, libc::statx) = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and one writable stat is passed.
+        again(|| unsafe { libc::fstat64(self.raw(), &raw mut old) as isize })?;
+        new.stx_mode = (old.st_mode & 0xffff) as u16;
+        new.stx_ino = old.st_ino;
+        new.stx_size = u64::try_from(old.st_size).unwrap_or_default();
+        (new.stx_dev_major, new.stx_dev_minor) = (libc::major(old.st_dev), libc::minor(old.st_dev));
+        (new.stx_rdev_major, new.stx_rdev_minor) = (libc::major(old.st_rdev), libc::minor(old.st_rdev));
+        Ok(new)
     }
 
     fn end(&self) -> io::Result<u64> {
@@ -215,6 +281,70 @@ mod tests {
     fn path(name: &str) -> CString {
         let path = std::env::temp_dir().join(format!("raskio-{name}-{}", std::process::id()));
         CString::new(path.into_os_string().into_encoded_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_way_past_the_cache_leads_to_the_file_that_is_open() {
+        // Not in memory, where older systems have no direct reads.
+        let place = |name: &str| format!("{}/raskio-{name}-{}", env!("CARGO_MANIFEST_DIR"), std::process::id());
+        let (path, other) = (place("first"), place("other"));
+        std::fs::write(&path, "first").unwrap();
+        std::fs::write(&other, "other").unwrap();
+        let name = CString::new(path.clone()).unwrap();
+        let file = File::open(&name, How::default()).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        match file.past_the_cache(&name, How::default()) {
+            Ok(again) => assert_eq!(again.facts().unwrap(), file.facts().unwrap()),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}"),
+        }
+        let now = File::open(&name, How::default()).unwrap();
+        assert_ne!(now.facts().unwrap().inode, file.facts().unwrap().inode);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_somebody_has_a_lease_on_is_opened_once_it_is_given_back() {
+        let name = path("leased");
+        let file = File::open(&name, How { write: true, create: true, direct: false }).unwrap();
+        let control = |what: c_int, value: c_int| {
+            // SAFETY: the descriptor is open, and no pointers are passed.
+            unsafe { libc::fcntl(file.raw(), what, value) }
+        };
+        // The usual signal, SIGIO, would end the process. Linux's number, on every architecture.
+        const F_SETSIG: c_int = 10;
+        assert_eq!(control(F_SETSIG, libc::SIGURG), 0, "{}", last());
+        assert_eq!(control(libc::F_SETLEASE, libc::F_WRLCK), 0, "{}", last());
+        std::thread::scope(|threads| {
+            let opening = threads.spawn(|| File::open(&name, How::default()).map(drop));
+            // Asked for back, it is not held any more.
+            while control(libc::F_GETLEASE, 0) == libc::F_WRLCK {
+                std::thread::yield_now();
+            }
+            assert!(!opening.is_finished());
+            assert_eq!(control(libc::F_SETLEASE, libc::F_UNLCK), 0, "{}", last());
+            opening.join().unwrap().unwrap();
+        });
+        std::fs::remove_file(name.to_str().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let name = path("pipe");
+        // SAFETY: the path ends with NUL.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert_eq!(File::open(&name, How::default()).unwrap().facts().unwrap().kind, Type::Other);
+        std::fs::remove_file(name.to_str().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn where_statx_is_forbidden_fstat_tells_the_same() {
+        for name in [c"/proc/self/exe", c"/dev/null", c"/"] {
+            let file = File::open(name, How::default()).unwrap();
+            let (facts, older) = (file.facts().unwrap(), file.older_facts().unwrap());
+            assert_eq!(u32::from(older.stx_mode) & libc::S_IFMT == libc::S_IFREG, facts.kind == Type::Regular);
+            assert_eq!((older.stx_size, older.stx_ino), (facts.size, facts.inode));
+            assert_eq!(u64::from(older.stx_dev_major) << 32 | u64::from(older.stx_dev_minor), facts.device);
+        }
     }
 
     #[test]
