@@ -27,6 +27,7 @@ typedef unsigned long long CUdeviceptr;
     F(cuMemHostAlloc, host_alloc, (void **memory, size_t size, unsigned flags))            \
     F(cuMemcpyDtoH_v2, to_host, (void *to, CUdeviceptr from, size_t size))                 \
     F(cuMemcpyHtoDAsync_v2, to_device, (CUdeviceptr to, const void *from, size_t size, void *stream)) \
+    F(cuMemcpyDtoHAsync_v2, from_device, (void *to, CUdeviceptr from, size_t size, void *stream)) \
     F(cuMemsetD8_v2, set, (CUdeviceptr to, unsigned char value, size_t size))              \
     F(cuStreamCreate, stream_create, (void **stream, unsigned flags))                      \
     F(cuStreamSynchronize, stream_synchronize, (void *stream))                             \

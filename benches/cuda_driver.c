@@ -1,8 +1,8 @@
 /* What calls of the CUDA driver cost that decide how a stager works. One line of JSON a figure.
  *   cuda_driver events THREADS          creating and destroying an event; recording it; asking for it
- *   cuda_driver recycle event|host SIZE BUFFERS TOTAL
- *       copies from few page-locked buffers: each is used again once its copy is done, which is learned from an event that a
- *       thread waits for, or from a host function in the stream */
+ *   cuda_driver recycle event|host SIZE BUFFERS TOTAL [back]
+ *       copies from few page-locked buffers (back: to them): each is used again once its copy is done, which is learned from an
+ *       event that a thread waits for, or from a host function in the stream */
 #include "bench.h"
 #include "cuda.h"
 
@@ -126,7 +126,7 @@ static void *wait_for_events(void *unused)
     }
 }
 
-static void recycle(const char *how, size_t size, size_t buffers, size_t total)
+static void recycle(const char *how, size_t size, size_t buffers, size_t total, int back)
 {
     int by_event = !strcmp(how, "event");
     void *stream, **events = calloc(buffers, sizeof *events);
@@ -151,7 +151,10 @@ static void recycle(const char *how, size_t size, size_t buffers, size_t total)
     double cpu = cpu_seconds(), began = wall_seconds();
     for (size_t i = 0; i < copies; i++) {
         void *buffer = take();
-        CUDA(to_device(device, buffer, size, stream));
+        if (back)
+            CUDA(from_device(buffer, device, size, stream));
+        else
+            CUDA(to_device(device, buffer, size, stream));
         if (!by_event) {
             CUDA(launch_host(stream, give_back, buffer));
             continue;
@@ -174,24 +177,26 @@ static void recycle(const char *how, size_t size, size_t buffers, size_t total)
         pthread_mutex_unlock(&lock);
         pthread_join(waiter, NULL);
     }
-    printf("{\"what\": \"recycle\", \"by\": \"%s\", \"size\": %zu, \"buffers\": %zu, \"gb_per_s\": %.2f, \"us_per_copy\": %.2f, "
+    printf("{\"what\": \"recycle\", \"by\": \"%s\", \"way\": \"%s\", \"size\": %zu, \"buffers\": %zu, \"gb_per_s\": %.2f, \"us_per_copy\": %.2f, "
            "\"cpu_us_per_copy\": %.2f, \"cpu_s_per_gib\": %.4f}\n",
-           how, size, buffers, (double)copies * size / 1e9 / seconds, seconds / copies * 1e6, cpu / copies * 1e6,
+           how, back ? "back" : "there", size, buffers, (double)copies * size / 1e9 / seconds, seconds / copies * 1e6, cpu / copies * 1e6,
            cpu * (1 << 30) / ((double)copies * size));
 }
 
 int main(int argc, char **argv)
 {
     int threads = argc == 3 && !strcmp(argv[1], "events") ? (int)parse_number(argv[2], "THREADS") : 0;
-    int copies = argc == 6 && !strcmp(argv[1], "recycle") && (!strcmp(argv[2], "event") || !strcmp(argv[2], "host"));
+    int back = argc == 7 && !strcmp(argv[6], "back");
+    int copies = (argc == 6 || back) && !strcmp(argv[1], "recycle") && (!strcmp(argv[2], "event") || !strcmp(argv[2], "host"));
     if (!copies && (threads < 1 || threads > THREADS_MOST)) {
-        fprintf(stderr, "usage: cuda_driver events THREADS (1 to %d), or cuda_driver recycle event|host SIZE BUFFERS TOTAL\n",
+        fprintf(stderr, "usage: cuda_driver events THREADS (1 to %d), or cuda_driver recycle event|host SIZE BUFFERS TOTAL [back]\n",
                 THREADS_MOST);
         return 2;
     }
     cuda_start();
     if (copies)
-        recycle(argv[2], parse_number(argv[3], "SIZE"), parse_number(argv[4], "BUFFERS"), parse_number(argv[5], "TOTAL"));
+        recycle(argv[2], parse_number(argv[3], "SIZE"), parse_number(argv[4], "BUFFERS"), parse_number(argv[5], "TOTAL"),
+                back);
     else
         events(threads);
     return 0;

@@ -70,7 +70,7 @@ class Clients:
             sys.exit("target/release/libraskio.so is missing: scripts/cargo.sh build --release")
         (folder / "libraskio.so.0").symlink_to(library / "libraskio.so")
         flags = ["-O2", "-std=c11", "-D_GNU_SOURCE", f"-I{ROOT / 'include'}"]
-        link = [library / "libraskio.so", "-lpthread"]
+        link = [library / "libraskio.so", "-lpthread", "-ldl"]
         run(["cc", *flags, ROOT / "benches" / "raskio_files.c", "-o", folder / "raskio_files", *link])
         (folder / "memcpy.c").write_text(MEMCPY)
         run(["cc", *flags, folder / "memcpy.c", "-o", folder / "memcpy"])

@@ -521,7 +521,9 @@ RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
 #define RASKIO_READ_ON_STREAM 2u /**< Flag: copies are ordered on `stream` (NULL: the legacy stream). */
 
 /** Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync). */
-#define RASKIO_WRITE_DURABLE 4u
+#define RASKIO_WRITE_DURABLE   4u
+/** Flag of raskio_write: as RASKIO_READ_ON_STREAM, copies of CUDA memory are ordered on `stream` (NULL: the legacy stream). */
+#define RASKIO_WRITE_ON_STREAM 2u
 
 /** How one operation runs. NULL: all defaults. Copied before the call returns. */
 typedef struct raskio_read_options {
@@ -544,10 +546,10 @@ typedef struct raskio_read_options {
   /** Must be zero. */
   uint32_t reserved0;
   /**
-   * A CUstream of the buffer's context, with RASKIO_READ_ON_STREAM. The copies come after everything that it was given
-   * before they begin, so that the buffer need not be ready at the call. It must last until the callback and must not be
-   * captured meanwhile; it cannot be the per-thread stream. Without that flag it must be NULL, copies run on a stream of
-   * RaskIO's, and the buffer must be ready at the call.
+   * A CUstream of the buffer's context, with RASKIO_READ_ON_STREAM or RASKIO_WRITE_ON_STREAM. The copies come after
+   * everything that it was given before they begin, so that the buffer need not be ready at the call. It must last until
+   * the callback and must not be captured meanwhile; it cannot be the per-thread stream. Without that flag it must be
+   * NULL, copies run on a stream of RaskIO's, and the buffer must be ready at the call.
    */
   void *stream;
 } raskio_read_options;
@@ -853,8 +855,9 @@ RASKIO_EXPORT raskio_status raskio_object_drop_cache(raskio_object *object, rask
  * such request (WebHDFS) or the server does not answer it as one, and for more than task_size bytes, which then come by
  * several requests.
  *
- * Local files are read by the same calls, and written by raskio_write: by io_uring where the kernel allows it, else by pread on
- * threads (local_backend of the client). What the kernel has begun cannot be taken back, so a cancel waits for it. */
+ * Local files are read by the same calls, and written by raskio_write, both with host and CUDA memory: by io_uring where the
+ * kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun cannot be taken back, so
+ * a cancel waits for it. */
 
 /**
  * Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
@@ -897,16 +900,18 @@ RASKIO_EXPORT raskio_status raskio_read_sync(
  * Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
  * is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
  *
- * data: size bytes of host memory that nobody changes from the call until the callback begins, also after a cancel. NULL is
- *   allowed when size is 0.
- * options: may be NULL; flags may have RASKIO_WRITE_DURABLE, stream has no meaning.
+ * data: size bytes of host or CUDA memory (raskio_read_options) that nobody changes from the call until the callback begins, also
+ *   after a cancel. NULL is allowed when size is 0. CUDA memory is copied to pinned buffers, in its own context as for
+ *   raskio_read, in pieces of at most bounce_buffer_size.
+ * options: may be NULL; flags may have RASKIO_WRITE_DURABLE and RASKIO_WRITE_ON_STREAM.
  * The rest as for raskio_read.
  *
  * A write that fails (no room, a device that reports an error, a limit) ends with the cause, and bytes of the result are those
- * that were written: the first ones, if the write took one request (task_size), else those of each request together.
+ * that were written: the first ones, if the write took one request (task_size, and of CUDA memory bounce_buffer_size), else
+ * those of each request together.
  *
- * At the call: as for raskio_read; UNSUPPORTED: a remote object, a file that was not opened for writing, device memory. In the
- * callback: every status that errno leads to, CANCELLED, SHUT_DOWN, TIMED_OUT.
+ * At the call: as for raskio_read; UNSUPPORTED: a remote object, a file that was not opened for writing. In the callback: every
+ * status that errno leads to, CANCELLED, SHUT_DOWN, TIMED_OUT, CUDA, UNSUPPORTED: a CUDA driver without cuMemcpyDtoHAsync.
  */
 RASKIO_EXPORT raskio_status raskio_write(
     raskio_object *object, uint64_t offset, const void *data, uint64_t size, const raskio_read_options *options,
@@ -1031,7 +1036,7 @@ typedef struct raskio_stats {
   uint64_t requests_queued;
   /** Body bytes received, those of failed attempts included. */
   uint64_t bytes_received;
-  /** Bytes copied to device memory. */
+  /** Bytes copied to device memory, or from it to be written. */
   uint64_t bytes_staged;
   /** Connections opened. */
   uint64_t connections_opened;

@@ -3,8 +3,9 @@
 #   scripts/gpu.sh bundle         gathers into build/gpu what the other machine lacks: the library, the test programs, the
 #                                 loopback servers, KvikIO's wheels and ours. Needs cargo, nginx and a package index.
 #   scripts/gpu.sh run [PART…]    runs there, from the checkout with build/gpu in it: facts tests sanitizer events bench
-#                                 kvikio soak (default: all but soak, about 9 minutes). Needs gcc and Python 3; NumPy and CuPy for KvikIO.
+#                                 files kvikio soak (default: all but soak, about 10 minutes). Needs gcc and Python 3; NumPy and CuPy for KvikIO.
 # Results go to $OUT, or build/gpu-result: gpu.md and gpu.json, bench.*, facts.real, tests.log.
+# RASKIO_BENCH_DIR (build): where the part files makes its file of 1 GiB, which it removes.
 # GPU_ROUNDS (1): rounds of the bench. GPU_SCALE (1): how much of the 4 GiB it reads. GPU_SOAK_BYTES (64 GiB): what the soak reads.
 . "$(dirname "$0")/common.sh"
 bundle=$build/gpu
@@ -59,6 +60,7 @@ make_bundle() {
   cc -std=c11 -O1 -I"$prefix/include" -o "$bundle/bin/facts" simcuda/facts.c -L"$prefix/lib" -lraskio -ldl -pthread
   LD_LIBRARY_PATH=$simcuda/whole:$prefix/lib RASKIO_TEST_URL=http://127.0.0.1:1 "$bundle/bin/facts" >"$bundle/facts.simulated"
   cc -O2 -o "$bundle/bin/cuda_driver" benches/cuda_driver.c -ldl -pthread
+  cc -O2 -std=c11 -D_GNU_SOURCE -I"$prefix/include" -o "$bundle/bin/raskio_files" benches/raskio_files.c -L"$prefix/lib" -lraskio -ldl -pthread
   bundle_event_pool
   strip "$bundle"/bin/raskio-testserver "$bundle"/tests/*
   bundle_nginx
@@ -172,6 +174,19 @@ run_bench() {
   rm -rf "$site"
 }
 
+# Files into GPU memory and out of it; within a minute.
+run_files() {
+  local site arguments=()
+  site=$(mktemp -d)
+  if compgen -G "$bundle/wheels/*kvikio_cu*.whl" >/dev/null; then
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --no-compile --target "$site" \
+      "$bundle"/wheels/*.whl && arguments=(--kvikio "$(command -v python3)")
+  fi
+  PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} timeout --kill-after=5 90 python3 benches/files_device.py --bin "$bundle/bin" \
+    --folder "${RASKIO_BENCH_DIR:-$build}" --limit 45 "${arguments[@]}" | tee -a "$out/lines.jsonl" || broken=$((broken + 1))
+  rm -rf "$site"
+}
+
 # The drop-in: its device tests beside KvikIO alone, and how fast the same program is with and without it.
 run_kvikio() {
   local site server_log
@@ -211,9 +226,9 @@ run_soak() {
 
 run_parts() {
   local part parts=("$@")
-  [ $# -gt 0 ] || parts=(facts tests sanitizer events bench kvikio)
+  [ $# -gt 0 ] || parts=(facts tests sanitizer events bench files kvikio)
   for part in "${parts[@]}"; do
-    declare -F "run_$part" >/dev/null || fail "there is no part '$part'; there are: facts tests sanitizer events bench kvikio soak"
+    declare -F "run_$part" >/dev/null || fail "there is no part '$part'; there are: facts tests sanitizer events bench files kvikio soak"
   done
   if [ ! -e "$bundle/commit" ]; then
     say "build/gpu is not there, or not whole: gathering it"
@@ -248,5 +263,5 @@ case ${1:-} in
     shift
     run_parts "$@"
     ;;
-  *) fail "usage: scripts/gpu.sh bundle, or scripts/gpu.sh run [facts|tests|sanitizer|events|bench|kvikio|soak…]" ;;
+  *) fail "usage: scripts/gpu.sh bundle, or scripts/gpu.sh run [facts|tests|sanitizer|events|bench|files|kvikio|soak…]" ;;
 esac

@@ -31,7 +31,7 @@
 //! | [`transport::reactor`] | the loop that both transports share: one thread, one multi handle, attempts, timers, names | libcurl through `sys::curl` |
 //! | [`transport::file`] | local files: a ring for each device, or threads; a kind is a row in `transport::file::KINDS` | `sys::uring`, `sys::file` |
 //! | [`staging`] | where received bytes go; a kind is a file and a row in `staging::KINDS` | `sys::mem` |
-//! | [`staging::cuda`] | into device memory: pinned buffers, the stager of a context, its events | the driver through `sys::cuda` |
+//! | [`staging::cuda`] | into device memory, and out of it: pinned buffers, the stager of a context, its events | the driver through `sys::cuda` |
 //! | [`callbacks`] | threads for completions, if the client asked for them | nothing |
 //! | [`config`] | settings: defaults, then the environment, then options | the environment |
 //! | [`log`](mod@log) | records to the host's hook, or to stderr where the environment asks | stderr |
@@ -55,7 +55,8 @@
 //!
 //! With a device buffer: `ffi::read` asks the driver where it is, on the caller's thread; admission first takes a pinned buffer, then
 //! a permit; at the end of the network phase the permit goes back, and the buffer to the context's stager, the only thread that
-//! calls the driver; when the copy is done the buffer goes to whoever waits longest for one, and the request ends.
+//! calls the driver; when the copy is done the buffer goes to whoever waits longest for one, and the request ends. A write of device
+//! memory to a file goes the other way: a pinned buffer first, then the stager fills it, then the ring or a thread writes it.
 #![deny(unsafe_code)]
 
 pub mod batch;

@@ -12,7 +12,7 @@ use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan::{self, ByteRange};
 use crate::staging::Target;
 use crate::sync::Mutex;
-use crate::sys::mem::{Buffer, HostSource};
+use crate::sys::mem::Buffer;
 use crate::transport::{Ask, End, EndTo, Job, Transfer, Write};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::AtomicUsize;
@@ -336,17 +336,17 @@ impl Object {
         })
     }
 
-    /// Writes `source` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and grows. With
+    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and grows. With
     /// `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were written: not
     /// always the first ones, if it took several requests.
     ///
     /// # Errors
-    /// UNSUPPORTED: it cannot be written. INVALID_ARGUMENT for a range that overflows, SHUT_DOWN, FORKED. The completion is dropped
-    /// uncalled then.
+    /// UNSUPPORTED: it cannot be written. INVALID_ARGUMENT for a range that overflows, SHUT_DOWN, FORKED; for CUDA memory also
+    /// UNSUPPORTED, CUDA, IO. The completion is dropped uncalled then.
     pub fn write(
         self: &Arc<Self>,
         offset: u64,
-        mut source: HostSource,
+        buffer: impl Into<Buffer>,
         options: &ReadOptions,
         durable: bool,
         done: Completion,
@@ -358,16 +358,19 @@ impl Object {
             Some(local) if !local.is_writable() => return unsupported("it was opened without RASKIO_OBJECT_WRITABLE"),
             Some(_) => {}
         }
-        let size = source.len();
+        let buffer = buffer.into();
+        let size = buffer.len();
         plan::check_bounds(self.name(), offset, size, None)?;
+        let mut target = self.client.target(buffer)?;
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
+        let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("writing", size, task_size, count)?;
         let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
         let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count)));
         for range in plan::split(offset, size, task_size) {
-            let (source, unsynced) = (source.split_to(range.len), unsynced.clone());
-            let job = Job::Write(Box::new(Write { range, source, written: 0, unsynced }));
+            let (feed, unsynced) = (target.feed(range.len), unsynced.clone());
+            let job = Job::Write(Box::new(Write { range, feed, written: 0, unsynced }));
             transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), job));
         }
         let (over, transfers) = if count == 0 { (Some(Part::Whole), vec![]) } else { (None, vec![transfers]) };
@@ -381,11 +384,11 @@ impl Object {
     pub fn write_sync(
         self: &Arc<Self>,
         offset: u64,
-        source: HostSource,
+        buffer: impl Into<Buffer>,
         options: &ReadOptions,
         durable: bool,
     ) -> Result<u64> {
-        self.wait_for("a blocking write", |done| self.write(offset, source, options, durable, done))
+        self.wait_for("a blocking write", |done| self.write(offset, buffer, options, durable, done))
     }
 
     /// Writes a local file's dirty pages, and drops its pages from the system's cache. May wait for the device.

@@ -62,7 +62,7 @@ fn other_numbers_are_what_programs_have_compiled_in() {
     assert_eq!([RASKIO_OBJECT_SIZE_KNOWN, RASKIO_OBJECT_WRITABLE], [1, 2]);
     assert_eq!([RASKIO_OBJECT_DIRECT, RASKIO_OBJECT_BUFFERED, RASKIO_WRITE_DURABLE], [64, 128, 4]);
     assert_eq!([RASKIO_MEMORY_AUTO, RASKIO_MEMORY_HOST, RASKIO_MEMORY_CUDA], [0, 1, 2]);
-    assert_eq!([RASKIO_READ_FROM_END, RASKIO_READ_ON_STREAM], [1, 2]);
+    assert_eq!([RASKIO_READ_FROM_END, RASKIO_READ_ON_STREAM, RASKIO_WRITE_ON_STREAM], [1, 2, 2]);
     assert_eq!([RASKIO_SIZE_UNKNOWN, RASKIO_COALESCE_DEFAULT, RASKIO_COALESCE_NEVER], [u64::MAX, 0, u64::MAX]);
     assert_eq!(RASKIO_UNLIMITED, u32::MAX);
     assert_eq!(raskio_abi_version(), RASKIO_ABI_MAJOR << 16 | RASKIO_ABI_MINOR);

@@ -6,14 +6,15 @@ mod support;
 
 use raskio::config::Backend;
 use raskio::error::{Error, ErrorKind};
-use raskio::object::ReadOptions;
+use raskio::object::{ObjectOptions, ReadOptions};
 use raskio::sys::cuda::Driver;
 use raskio::sys::cuda::pointer::{self, Memory};
 use raskio::sys::mem::Buffer;
 use raskio_testserver::{Object, Server};
 use std::ffi::c_void;
 use std::path::PathBuf;
-use support::cuda::{self, DeviceClient, DeviceMemory, Gpu, Kind, Sim, each_backend, read, start_with};
+use support::cuda::{self, DeviceClient, DeviceMemory, Gpu, Kind, Sim, each_backend, read, start_with, start_write};
+use support::files::Directory;
 use support::{TestClient, child};
 
 const LEN: usize = 100_000;
@@ -104,6 +105,7 @@ fn a_driver_that_lacks_what_is_merely_better_works() {
         "cuGetErrorString",
         "cuLaunchHostFunc",
         "cuMemcpyAsync",
+        "cuMemcpyDtoHAsync_v2",
         "cuStreamGetCtx",
         "cuStreamIsCapturing",
         "cuThreadExchangeStreamCaptureMode",
@@ -130,6 +132,12 @@ fn a_driver_that_lacks_what_is_merely_better_works() {
                 gpu.sim.fail("cuMemcpyHtoDAsync", 1, false, 700);
                 let memory = DeviceMemory::new(LEN);
                 cuda::start(&object, 0, &memory).fails(ErrorKind::Cuda, &["cuMemcpyHtoDAsync", "700"]);
+                // Only writes of device memory need it.
+                let files = Directory::new();
+                let options = ObjectOptions { writable: true, ..ObjectOptions::default() };
+                let file = client.client.open(&files.path("written"), options).unwrap();
+                start_write(&file, 0, &memory, None)
+                    .fails(ErrorKind::Unsupported, &["cuMemcpyDtoHAsync_v2", "written"]);
                 memory.free();
             });
         },

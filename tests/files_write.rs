@@ -197,20 +197,7 @@ fn a_full_and_a_read_only_file_system_say_so_with_what_was_written() {
     }
     let files = Directory::new();
     let path = std::ffi::CString::new(files.path("")).unwrap();
-    let options = c"size=1m";
-    // SAFETY: strings that end with NUL; what is mounted is seen by this process alone.
-    let mounted = unsafe {
-        (libc::unshare(libc::CLONE_NEWNS) == 0 || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == 0)
-            && libc::mount(
-                c"none".as_ptr(),
-                c"/".as_ptr(),
-                std::ptr::null(),
-                libc::MS_REC | libc::MS_PRIVATE,
-                std::ptr::null(),
-            ) == 0
-            && libc::mount(c"tmpfs".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) == 0
-    };
-    if !mounted {
+    if !files.mount_one_mebibyte() {
         println!("not possible here: {}", std::io::Error::last_os_error());
         return;
     }

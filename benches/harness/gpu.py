@@ -42,6 +42,25 @@ def at_most(text, figure, wanted):
     return text, figure, f"≤ {wanted:g}", None if figure is None else figure <= wanted
 
 
+def files_table(files):
+    """The rows of benches/files_device.py."""
+    if not files:
+        return []
+    page = [
+        "",
+        "| file and GPU memory, 32 in flight | client | blocks/s | GB/s | CPU µs a block | past the cache | by io_uring | of KvikIO's | CPU of KvikIO's "
+        "| of pinned copies |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for line in files:
+        size = f"{line['block'] >> 20} MiB" if line["block"] >= 1 << 20 else f"{line['block'] >> 10} KiB"
+        case = f"{line['way']} {size}, {'O_DIRECT' if line['how'] == 'direct' else 'from the cache' if line['way'] == 'read' else 'cached'}"
+        figures = [line[name] for name in ("past_the_cache", "by_uring", "of_kvikio", "cpu_of_kvikio", "of_copies")]
+        shown = " | ".join("–" if figure is None else f"{figure:.2f}" for figure in figures)
+        page.append(f"| {case} | {line['client']} | {line['iops']:,} | {line['gb_per_s']} | {line['cpu_us']} | {shown} |")
+    return page
+
+
 def markdown(gpu, lines, result):
     """The page: tests, costs of calls, targets. The tables of speeds are run.py's own."""
     page = ["# Device reads on a GPU", "", gpu or "unknown GPU"]
@@ -75,6 +94,7 @@ def markdown(gpu, lines, result):
             page.append(
                 f"| {line['size'] >> 10} KiB | {way} | {line['gb_per_s']} | {line['us_per_copy']} | {line['cpu_us_per_copy']} |"
             )
+    page += files_table([line for line in lines if line["what"] == "files"])
     if result:
         page += ["", "| figure | measured | wanted | |", "|---|---|---|---|"]
         for text, figure, wanted, reached in targets(result):

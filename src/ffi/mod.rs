@@ -109,14 +109,6 @@ unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Result<&'a str> {
     })
 }
 
-/// The error of everything that the header declares and a later version brings.
-fn unsupported(what: &str, instead: &str) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("{what} is not supported in this version of RaskIO ({}); {instead}", env!("CARGO_PKG_VERSION")),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,6 +33,8 @@ pub const RASKIO_READ_FROM_END: u32 = 1;
 pub const RASKIO_READ_ON_STREAM: u32 = 2;
 /// Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync).
 pub const RASKIO_WRITE_DURABLE: u32 = 4;
+/// Flag of raskio_write: as RASKIO_READ_ON_STREAM, copies of CUDA memory are ordered on `stream` (NULL: the legacy stream).
+pub const RASKIO_WRITE_ON_STREAM: u32 = 2;
 
 /// How one operation runs. NULL: all defaults. Copied before the call returns.
 #[repr(C)]
@@ -52,10 +54,10 @@ pub struct raskio_read_options {
     pub deadline_ms: u32,
     /// Must be zero.
     pub reserved0: u32,
-    /// A CUstream of the buffer's context, with RASKIO_READ_ON_STREAM. The copies come after everything that it was given
-    /// before they begin, so that the buffer need not be ready at the call. It must last until the callback and must not be
-    /// captured meanwhile; it cannot be the per-thread stream. Without that flag it must be NULL, copies run on a stream of
-    /// RaskIO's, and the buffer must be ready at the call.
+    /// A CUstream of the buffer's context, with RASKIO_READ_ON_STREAM or RASKIO_WRITE_ON_STREAM. The copies come after
+    /// everything that it was given before they begin, so that the buffer need not be ready at the call. It must last until
+    /// the callback and must not be captured meanwhile; it cannot be the per-thread stream. Without that flag it must be
+    /// NULL, copies run on a stream of RaskIO's, and the buffer must be ready at the call.
     pub stream: *mut c_void,
 }
 
@@ -182,7 +184,7 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<Ho
 /// As for [`read_options`].
 pub(super) unsafe fn write_options(from: *const raskio_read_options) -> Result<How> {
     // SAFETY: promised by the caller.
-    unsafe { op_options(from, RASKIO_WRITE_DURABLE) }
+    unsafe { op_options(from, RASKIO_WRITE_DURABLE | RASKIO_WRITE_ON_STREAM) }
 }
 
 /// # Safety
@@ -200,7 +202,9 @@ unsafe fn op_options(from: *const raskio_read_options, known: u32) -> Result<How
     options::reserved("reserved0", from.reserved0)?;
     let stream = (from.flags & RASKIO_READ_ON_STREAM != 0).then_some(from.stream);
     if stream.is_none() && !from.stream.is_null() {
-        return Err(Error::invalid("stream is set, but not the flag RASKIO_READ_ON_STREAM; set both or neither"));
+        return Err(Error::invalid(
+            "stream is set, but not the flag RASKIO_READ_ON_STREAM (of a write RASKIO_WRITE_ON_STREAM); set both or neither",
+        ));
     }
     let limited = from.deadline_ms != 0 && from.deadline_ms != RASKIO_UNLIMITED;
     let options = ReadOptions {

@@ -10,8 +10,9 @@
 //! such request (WebHDFS) or the server does not answer it as one, and for more than task_size bytes, which then come by
 //! several requests.
 //!
-//! Local files are read by the same calls, and written by raskio_write: by io_uring where the kernel allows it, else by pread on
-//! threads (local_backend of the client). What the kernel has begun cannot be taken back, so a cancel waits for it.
+//! Local files are read by the same calls, and written by raskio_write, both with host and CUDA memory: by io_uring where the
+//! kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun cannot be taken back, so
+//! a cancel waits for it.
 
 use super::error::raskio_error;
 use super::handle::raskio_object;
@@ -19,7 +20,7 @@ use super::op::{
     How, Where, completion, raskio_done_fn, raskio_op, raskio_read_options, read_options, start, write_options,
 };
 use super::status::raskio_status;
-use super::{handle, null, put_optional, status, unsupported};
+use super::{handle, null, put_optional, status};
 use crate::error::{Error, Result};
 use crate::op::{in_callback, would_deadlock};
 use crate::sys::cuda::pointer;
@@ -115,16 +116,18 @@ pub unsafe extern "C" fn raskio_read_sync(
 /// Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
 /// is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
 ///
-/// data: size bytes of host memory that nobody changes from the call until the callback begins, also after a cancel. NULL is
-///   allowed when size is 0.
-/// options: may be NULL; flags may have RASKIO_WRITE_DURABLE, stream has no meaning.
+/// data: size bytes of host or CUDA memory (raskio_read_options) that nobody changes from the call until the callback begins, also
+///   after a cancel. NULL is allowed when size is 0. CUDA memory is copied to pinned buffers, in its own context as for
+///   raskio_read, in pieces of at most bounce_buffer_size.
+/// options: may be NULL; flags may have RASKIO_WRITE_DURABLE and RASKIO_WRITE_ON_STREAM.
 /// The rest as for raskio_read.
 ///
 /// A write that fails (no room, a device that reports an error, a limit) ends with the cause, and bytes of the result are those
-/// that were written: the first ones, if the write took one request (task_size), else those of each request together.
+/// that were written: the first ones, if the write took one request (task_size, and of CUDA memory bounce_buffer_size), else
+/// those of each request together.
 ///
-/// At the call: as for raskio_read; UNSUPPORTED: a remote object, a file that was not opened for writing, device memory. In the
-/// callback: every status that errno leads to, CANCELLED, SHUT_DOWN, TIMED_OUT.
+/// At the call: as for raskio_read; UNSUPPORTED: a remote object, a file that was not opened for writing. In the callback: every
+/// status that errno leads to, CANCELLED, SHUT_DOWN, TIMED_OUT, CUDA, UNSUPPORTED: a CUDA driver without cuMemcpyDtoHAsync.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_write(
     object: *mut raskio_object,
@@ -147,13 +150,9 @@ pub unsafe extern "C" fn raskio_write(
             if data.is_null() && size > 0 {
                 return Err(null("data", "a buffer to write from"));
             }
-            let source = match buffer(data.cast_mut(), size, place)? {
-                Buffer::Host(buffer) => buffer.into_source(),
-                Buffer::Cuda(_) => {
-                    return Err(unsupported("writing from device memory", "copy it to host memory first"));
-                }
-            };
-            start(object.write(offset, source, &options, durable, done)?, op_out);
+            // It is only read from.
+            let buffer = buffer(data.cast_mut(), size, place)?;
+            start(object.write(offset, buffer, &options, durable, done)?, op_out);
             Ok(())
         })
     }
@@ -170,7 +169,8 @@ pub(super) fn check_from_end(from_end: bool, offset: u64) -> Result<()> {
 /// The caller's buffer.
 ///
 /// # Safety
-/// `data` is NULL, or `size` writable bytes that are RaskIO's until the operation has ended; a stream lasts as long.
+/// `data` is NULL, or `size` writable bytes (readable ones, for a write) that are RaskIO's until the operation has ended; a stream
+/// lasts as long.
 pub(super) unsafe fn buffer(data: *mut c_void, size: u64, place: Where) -> Result<Buffer> {
     if data.is_null() && size > 0 {
         return Err(null("data", "a buffer to read into"));

@@ -46,7 +46,7 @@ pub struct raskio_stats {
     pub requests_queued: u64,
     /// Body bytes received, those of failed attempts included.
     pub bytes_received: u64,
-    /// Bytes copied to device memory.
+    /// Bytes copied to device memory, or from it to be written.
     pub bytes_staged: u64,
     /// Connections opened.
     pub connections_opened: u64,

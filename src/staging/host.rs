@@ -1,8 +1,8 @@
-//! Straight into the caller's host memory.
+//! Straight into the caller's host memory, and out of it.
 
-use super::{Group, Kind, RequestDone, Sink, Staging, Target};
+use super::{Feed, Group, Kind, RequestDone, Sink, Staging, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys::mem::{Buffer, BufferPart, HostBuffer, Span};
+use crate::sys::mem::{Buffer, BufferPart, HostBuffer, HostSource, Span};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,6 +40,10 @@ impl Target for HostTarget {
 
     fn next(&mut self, n: u64) -> Box<dyn Sink> {
         Box::new(HostSink(self.0.split_to(n)))
+    }
+
+    fn feed(&mut self, n: u64) -> Box<dyn Feed> {
+        Box::new(self.0.split_to(n).into_source())
     }
 
     fn group(&self) -> Group {
@@ -86,6 +90,17 @@ impl Sink for HostSink {
     fn commit(self: Box<Self>, done: RequestDone) {
         let written = self.0.written();
         // The buffer is the caller's again from the completion on.
+        drop(self);
+        done.finish(written);
+    }
+}
+
+impl Feed for HostSource {
+    fn rest(&self, at: u64) -> Option<Span<'_>> {
+        Some(HostSource::rest(self, at))
+    }
+
+    fn end(self: Box<Self>, written: u64, done: RequestDone) {
         drop(self);
         done.finish(written);
     }

@@ -1,6 +1,7 @@
-//! Where received bytes go.
+//! Where received bytes go, and written ones come from.
 //!
-//! A staging takes the caller's buffer and cuts it into sinks, one a request. A kind is a file and a row in [`KINDS`].
+//! A staging takes the caller's buffer and cuts it into sinks, one a request; or into feeds, if it is to be written to a file. A
+//! kind is a file and a row in [`KINDS`].
 
 pub mod cuda;
 pub mod host;
@@ -43,12 +44,14 @@ pub struct Kind {
 /// Every kind. A buffer goes to the first that takes it.
 pub const KINDS: &[Kind] = &[host::KIND, cuda::KIND];
 
-/// A buffer that is about to be cut into sinks, from its begin to its end.
+/// A buffer that is about to be cut into sinks, or into feeds, from its begin to its end.
 pub trait Target: Send {
-    /// The most bytes that one sink can take; `None`: any number.
+    /// The most bytes that one sink can take, or one feed give; `None`: any number.
     fn limit(&self) -> Option<u64>;
     /// The sink for the next `n` bytes.
     fn next(&mut self, n: u64) -> Box<dyn Sink>;
+    /// The feed of the next `n` bytes, which are only read.
+    fn feed(&mut self, n: u64) -> Box<dyn Feed>;
     /// Targets of the same group can share a sink.
     fn group(&self) -> Group;
     /// The next `n` bytes, for a sink that is shared.
@@ -202,4 +205,24 @@ pub trait Sink: Send {
 
     /// The request is over: all of it was written, or a prefix. Finishes `done` once the bytes are in place.
     fn commit(self: Box<Self>, done: RequestDone);
+}
+
+/// Where a request that writes has its bytes from.
+pub trait Feed: Send {
+    /// Has its bytes brought to where the kernel can read them; the rest as for [`Sink::prepare`]. `owner`: the request's.
+    fn prepare(&mut self, owner: &Owner, told: &mut dyn FnMut() -> Told) -> Room {
+        let _ = (owner, told);
+        Room::Yes
+    }
+
+    /// Where [`Feed::prepare`] may have it wait, as for [`Sink::line`].
+    fn line(&self) -> Option<usize> {
+        None
+    }
+
+    /// What lies from `at` on, to be read by the kernel. `None`: it is not ready.
+    fn rest(&self, at: u64) -> Option<Span<'_>>;
+
+    /// The request is over, with so many bytes written. Finishes `done` once nobody reads the caller's memory any more.
+    fn end(self: Box<Self>, written: u64, done: RequestDone);
 }

@@ -80,7 +80,7 @@ numbers! {
     Gauge requests_in_flight "Requests that a transport is working on now.",
     Gauge requests_queued "Requests that wait for a permit, for a buffer or for their next attempt.",
     Counter bytes_received "Body bytes received, those of failed attempts included.",
-    Counter bytes_staged "Bytes copied to device memory.",
+    Counter bytes_staged "Bytes copied to device memory, or from it to be written.",
     Counter connections_opened "Connections opened.",
     Counter connections_reused "Attempts that found an open connection.",
     Gauge bounce_buffers_total "Pinned buffers that exist.",

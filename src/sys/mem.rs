@@ -67,7 +67,8 @@ impl HostBuffer {
     ///
     /// # Safety
     /// `start` must be valid for writes of `len` bytes, and nothing else may read or write them, until this buffer and
-    /// every part split from it are dropped.
+    /// every part split from it are dropped. Of one that is only written to a file, as
+    /// [`Object::write`](crate::object::Object::write) does: valid for reads, and nothing may write them.
     pub unsafe fn new(start: *mut u8, len: u64) -> HostBuffer {
         HostBuffer { start, len, written: 0 }
     }
@@ -136,7 +137,7 @@ impl HostBuffer {
     }
 }
 
-/// Memory of a caller's that goes into a file: nobody changes it from the call until the completion begins.
+/// Host memory of a caller's that goes into a file: nobody changes it from the call until the completion begins.
 #[derive(Debug)]
 pub struct HostSource {
     start: *const u8,
@@ -147,34 +148,6 @@ pub struct HostSource {
 unsafe impl Send for HostSource {}
 
 impl HostSource {
-    /// The one unsafe promise about memory that is written to a file.
-    ///
-    /// # Safety
-    /// `start` must be valid for reads of `len` bytes, and nothing may write them, until this and every part split from it
-    /// are dropped.
-    pub unsafe fn new(start: *const u8, len: u64) -> HostSource {
-        HostSource { start, len }
-    }
-
-    /// Bytes that it holds.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Takes the first `n` bytes off (all of them, if there are fewer).
-    pub fn split_to(&mut self, n: u64) -> HostSource {
-        let n = n.min(self.len);
-        let head = HostSource { start: self.start, len: n };
-        self.start = self.start.wrapping_add(n as usize);
-        self.len -= n;
-        head
-    }
-
     /// What lies from `at` on, to be read by the kernel.
     pub fn rest(&self, at: u64) -> Span<'_> {
         let at = at.min(self.len);

@@ -17,9 +17,8 @@ use crate::op::items::Part;
 use crate::plan::{self, ByteRange};
 use crate::profile::Span;
 use crate::retry::History;
-use crate::staging::{self, Owner, RequestDone, Room, Sink, Told};
+use crate::staging::{self, Feed, Owner, RequestDone, Room, Sink, Told};
 use crate::stats::Stats;
-use crate::sys::mem::HostSource;
 use lanes::Weigh;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -90,8 +89,8 @@ pub enum Job {
 pub struct Write {
     /// Where they go.
     pub range: ByteRange,
-    /// Where they are.
-    pub source: HostSource,
+    /// Where they come from.
+    pub feed: Box<dyn Feed>,
     /// So many are there.
     pub written: u64,
     /// Of a write that is to be durable: the requests of it that are not over. The last one waits for the device.
@@ -229,7 +228,7 @@ impl Transfer {
         }
     }
 
-    /// The line that it may have to stand in for room in its sink, if there is one.
+    /// The line that it may have to stand in for room in its sink, or for its bytes, if there is one.
     pub fn line(&self) -> Option<usize> {
         match self.job() {
             Job::Read { sink, .. } => sink.line(),
@@ -237,7 +236,8 @@ impl Transfer {
                 EndTo::Sink(sink) => sink.line(),
                 EndTo::Target(..) => None,
             },
-            Job::Nothing | Job::Stat { .. } | Job::Write(_) => None,
+            Job::Write(write) => write.feed.line(),
+            Job::Nothing | Job::Stat { .. } => None,
         }
     }
 
@@ -363,8 +363,12 @@ impl Transfer {
         }
     }
 
-    /// Has its sink get ready for bytes. Called before each attempt, and again after `told` was called.
+    /// Has its sink get ready for bytes, or its feed for giving them. Called before each attempt, and again after `told` was called.
     pub fn prepare(&mut self, told: &mut dyn FnMut() -> Told) -> Room {
+        if let Some(Job::Write(write)) = &mut self.job {
+            let owner = Owner { op: self.op.clone(), part: self.part.clone(), object: self.object.clone() };
+            return write.feed.prepare(&owner, told);
+        }
         match &mut self.job {
             Some(Job::Read { sink, .. }) => sink.prepare(told),
             Some(Job::End(end)) => match (&mut end.to, end.ask) {
@@ -412,8 +416,8 @@ impl Transfer {
         match job {
             Job::Read { range, sink } => sink.commit(RequestDone::new(owner, range.len, result)),
             Job::Write(write) => {
-                let Write { range, written, .. } = *write;
-                RequestDone::new(owner, range.len, result).finish(written);
+                let Write { range, feed, written, .. } = *write;
+                feed.end(written, RequestDone::new(owner, range.len, result));
             }
             // Of the end something is missing, whatever it is.
             Job::End(end) => {

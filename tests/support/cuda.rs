@@ -117,6 +117,7 @@ driver! {
     cuMemHostRegister_v2(memory: usize, size: usize, flags: c_uint);
     cuMemHostUnregister(memory: usize);
     cuMemcpyDtoH_v2(to: *mut u8, from: usize, size: usize);
+    cuMemcpyHtoD_v2(to: usize, from: *const u8, size: usize);
     cuMemsetD8_v2(to: usize, value: u8, size: usize);
     cuMemsetD8Async(to: usize, value: u8, size: usize, stream: usize);
     cuStreamCreate(stream: *mut usize, flags: c_uint);
@@ -237,6 +238,7 @@ pub const FAILABLE: &[&str] = &[
     "cuLaunchHostFunc",
     "cuMemHostRegister",
     "cuMemHostUnregister",
+    "cuMemcpyDtoHAsync",
     "cuMemcpyHtoDAsync",
     "cuPointerGetAttributes",
     "cuStreamCreate",
@@ -339,6 +341,19 @@ impl DeviceMemory {
         DeviceMemory { kind, start, len }
     }
 
+    /// Holds the pattern from `offset` on.
+    pub fn filled(self, offset: u64) -> DeviceMemory {
+        let bytes = pattern_at(offset, self.len);
+        match self.kind {
+            // SAFETY: host memory of this size.
+            Kind::Pinned | Kind::Registered => unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address() as *mut u8, self.len);
+            },
+            _ => assert_eq!(Sim::get().cuMemcpyHtoD_v2(self.address(), bytes.as_ptr(), self.len), 0),
+        }
+        self
+    }
+
     /// The first byte between the guards.
     pub fn address(&self) -> usize {
         self.start + GUARD
@@ -424,7 +439,7 @@ impl DeviceMemory {
     }
 }
 
-/// A read into device memory.
+/// A read into device memory, or a write from it.
 pub struct DeviceReading {
     pub op: Arc<Operation>,
     outcome: Receiver<Outcome>,
@@ -475,6 +490,19 @@ pub fn start_with(
     let done = Box::new(move |result: &OpResult<'_>| drop(sender.send(Outcome::of(result))));
     let pending = object.read(offset, buffer, options, done);
     let pending = pending.unwrap_or_else(|error| panic!("the read was not accepted: {error}"));
+    let op = pending.op().clone();
+    pending.submit();
+    DeviceReading { op, outcome }
+}
+
+/// Starts a write of all of `memory` to a file.
+#[track_caller]
+pub fn start_write(object: &Arc<Object>, offset: u64, memory: &DeviceMemory, stream: Option<usize>) -> DeviceReading {
+    let buffer = memory.buffer(Memory::Auto, stream).unwrap_or_else(|error| panic!("the buffer was refused: {error}"));
+    let (sender, outcome) = channel();
+    let done = Box::new(move |result: &OpResult<'_>| drop(sender.send(Outcome::of(result))));
+    let pending = object.write(offset, buffer, &ReadOptions::default(), true, done);
+    let pending = pending.unwrap_or_else(|error| panic!("the write was not accepted: {error}"));
     let op = pending.op().clone();
     pending.submit();
     DeviceReading { op, outcome }

@@ -3,7 +3,7 @@
 use super::{TestClient, Watchdog, config};
 use raskio::config::{Backend, LocalBackend, Overrides};
 use raskio::object::{Object, ObjectOptions};
-use raskio::sys::mem::HostSource;
+use raskio::sys::mem::HostBuffer;
 use raskio::sys::uring::{Options, probe};
 use raskio::transport::file::KINDS;
 use raskio_testserver::pattern;
@@ -43,6 +43,18 @@ impl Directory {
     /// What is in a file.
     pub fn get(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).expect("a file")
+    }
+
+    /// Puts a file system of 1 MiB there, in a mount namespace of this process's own. False: it may not, for the last system error.
+    pub fn mount_one_mebibyte(&self) -> bool {
+        let path = std::ffi::CString::new(self.path("")).unwrap();
+        let none = std::ptr::null();
+        // SAFETY: strings that end with NUL; what is mounted is seen by this process alone.
+        unsafe {
+            (libc::unshare(libc::CLONE_NEWNS) == 0 || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == 0)
+                && libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast()) == 0
+                && libc::mount(c"tmpfs".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), 0, c"size=1m".as_ptr().cast()) == 0
+        }
     }
 
     /// A path that may not be read, whoever runs the tests.
@@ -116,7 +128,7 @@ pub fn writable(client: &TestClient, path: &str) -> Arc<Object> {
 }
 
 /// A test's bytes to be written. They must outlive the operation.
-pub fn source(bytes: &[u8]) -> HostSource {
-    // SAFETY: the tests keep the bytes, unchanged, until their operation is over.
-    unsafe { HostSource::new(bytes.as_ptr(), bytes.len() as u64) }
+pub fn source(bytes: &[u8]) -> HostBuffer {
+    // SAFETY: they are only written to a file, and the tests keep them, unchanged, until that is over.
+    unsafe { HostBuffer::new(bytes.as_ptr().cast_mut(), bytes.len() as u64) }
 }

@@ -1,4 +1,4 @@
-//! Pinned buffers between the network and a device: one cache a context.
+//! Pinned buffers between the network, or a file, and a device: one cache a context.
 //!
 //! Pinning takes milliseconds, so only the context's stager does it, and never with a lock held. Whoever needs a buffer takes
 //! a free one or gets into line; what comes free is handed to the first in line, who is told.
@@ -290,7 +290,7 @@ impl Cache {
         stats::sub(&self.stats.pinned_bytes, size as u64);
         log::error!(
             target: "raskio",
-            "{size} bytes of pinned memory are given up: the driver does not say whether the copy out of them is over"
+            "{size} bytes of pinned memory are given up: the driver does not say whether the copy out of them, or into them, is over"
         );
         // Dropping it gives nothing back. Another may be pinned in its place.
         self.stager.wake();
@@ -437,10 +437,33 @@ impl BounceBuffer {
             None => Ok(()),
         }
     }
+
+    /// The other way: starts copying a part to `at`, whose bytes were counted as written before.
+    ///
+    /// # Errors
+    /// What the driver says; nothing was started then.
+    pub fn fetch(
+        &self,
+        current: &Current<'_>,
+        stream: &Stream,
+        at: usize,
+        from: &CudaPart,
+    ) -> std::result::Result<(), Failure> {
+        match &self.pinned {
+            Some(pinned) => stream.fetch(current, pinned, at, from),
+            None => Ok(()),
+        }
+    }
+
+    /// What was written from `at` on, to be read by the kernel.
+    pub fn rest(&self, at: u64) -> Option<Span<'_>> {
+        let at = usize::try_from(at).unwrap_or(usize::MAX).min(self.written);
+        self.pinned.as_ref().map(|pinned| pinned.rest(at).cut(self.written - at))
+    }
 }
 
 impl BounceBuffer {
-    /// Nobody knows whether the device still reads it: it stays pinned, is never used again, and counts no more.
+    /// Nobody knows whether the device still uses it: it stays pinned, is never used again, and counts no more.
     pub fn give_up(mut self) {
         let Some(pinned) = self.pinned.take() else { return };
         stats::sub(&self.cache.stats.bounce_buffers_in_use, 1);

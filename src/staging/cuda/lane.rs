@@ -2,6 +2,7 @@
 
 use super::bounce_buffer::BounceBuffer;
 use super::event_pool::{EventPool, PooledEvent};
+use super::feed::Fetch;
 use crate::error::Error;
 use crate::profile::Span;
 use crate::staging::{Owner, RequestDone};
@@ -19,14 +20,16 @@ pub enum Then {
     Finish(RequestDone),
     /// The request goes on later.
     GoOn(Owner),
+    /// It goes the other way: the request writes to a file what is copied into the buffer.
+    Fetch(Fetch),
 }
 
 /// One copy, or only the end of a request whose copies went before.
 pub struct Copy {
-    /// What to copy. `None`: nothing.
+    /// What to copy, or into which. `None`: nothing.
     pub buffer: Option<BounceBuffer>,
-    /// Where to: what lies from so many bytes on in the buffer goes to each.
-    pub to: Vec<(usize, CudaPart)>,
+    /// Where to: what lies from so many bytes on in the buffer goes to each. Of [`Then::Fetch`]: where from.
+    pub parts: Vec<(usize, CudaPart)>,
     /// The caller's stream; `None`: the stager's own.
     pub stream: Option<usize>,
     /// What follows.
@@ -45,7 +48,28 @@ impl Copy {
         match &self.then {
             Then::Finish(done) => done.owner(),
             Then::GoOn(owner) => owner,
+            Then::Fetch(fetch) => fetch.owner(),
         }
+    }
+
+    /// Starts it on `stream`. `Err`, and whether some of it was started.
+    pub fn start(&self, current: &Current<'_>, stream: &Stream) -> Result<(), (Failure, bool)> {
+        let Some(buffer) = &self.buffer else { return Ok(()) };
+        let fetch = matches!(self.then, Then::Fetch(_));
+        for (number, (at, part)) in self.parts.iter().enumerate() {
+            let started = match fetch {
+                true => buffer.fetch(current, stream, *at, part),
+                false => buffer.copy(current, stream, *at, part),
+            };
+            started.map_err(|failure| (failure, number > 0))?;
+        }
+        Ok(())
+    }
+
+    /// What it does, for messages.
+    pub fn describe(&self) -> String {
+        let way = if matches!(self.then, Then::Fetch(_)) { "from" } else { "to" };
+        format!("copying {} bytes {way} the device", self.bytes())
     }
 
     /// Bytes to copy.
@@ -73,22 +97,28 @@ impl Copy {
 
     /// Those that it is for fail, unless something failed before.
     pub fn fail(&mut self, error: Error) {
-        let error = error.context(self.owner().object.name());
         self.failed = true;
         match &mut self.then {
-            Then::Finish(done) => done.fail(error),
-            Then::GoOn(owner) => owner.op.fail_part(&owner.part, error),
+            Then::Finish(done) => done.fail(error.context(done.owner().object.name())),
+            Then::GoOn(owner) => owner.op.fail_part(&owner.part, error.context(owner.object.name())),
+            // Its request is told, which says what it is.
+            Then::Fetch(fetch) => fetch.fail(error),
         }
     }
 
     /// The end of it: the buffer goes back first, then the operation hears of it. `copied`: the bytes are in place.
     pub fn end(mut self, copied: bool) {
-        let bytes = if copied && !self.failed { self.bytes() as u64 } else { 0 };
-        drop(self.buffer.take());
+        let in_place = copied && !self.failed;
+        let bytes = if in_place { self.bytes() as u64 } else { 0 };
+        let buffer = self.buffer.take();
+        if let Then::Fetch(fetch) = self.then {
+            return fetch.settle(buffer.filter(|_| in_place));
+        }
+        drop(buffer);
         let before = self.placed.as_ref().map_or(0, |placed| placed.fetch_add(bytes, Ordering::AcqRel));
         match self.then {
             Then::Finish(done) => done.finish(before + bytes),
-            Then::GoOn(_) => {}
+            Then::GoOn(_) | Then::Fetch(_) => {}
         }
     }
 }

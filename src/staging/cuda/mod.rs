@@ -1,16 +1,17 @@
-//! Into device memory, through pinned buffers.
+//! Into device memory, and out of it, through pinned buffers.
 //!
 //! A request receives into a bounce buffer of its context ([`bounce_buffer`]); when it is over, the buffer goes to the context's
 //! stager ([`stager`]), which copies it ([`lane`]) and, when an event of the pool says that the bytes are in place
-//! ([`event_pool`]), gives the buffer to whoever waits longest for one and ends the request. One stager a context and client,
-//! started by the first read into that context.
+//! ([`event_pool`]), gives the buffer to whoever waits longest for one and ends the request. What is written to a file goes the
+//! same way back ([`feed`]). One stager a context and client, started by the first read into that context.
 
 pub mod bounce_buffer;
 pub mod event_pool;
+pub mod feed;
 pub mod lane;
 pub mod stager;
 
-use super::{Group, Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
+use super::{Feed, Group, Kind, Owner, RequestDone, Room, Sink, Staging, Target, Told};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
@@ -22,6 +23,7 @@ use crate::sys::cuda::{Context, CudaBuffer, CudaPart, Relaxed};
 use crate::sys::mem::{Buffer, BufferPart, Span};
 use crate::sys::process;
 use bounce_buffer::{BounceBuffer, Limits, Place, Taken, Turn};
+use feed::CudaFeed;
 use lane::{Copy, Then};
 use stager::Stager;
 use std::sync::Arc;
@@ -68,7 +70,7 @@ impl CudaStaging {
         }
     }
 
-    /// The context that `buffer` is written in.
+    /// The context that `buffer` is written in, or read.
     fn context(&self, buffer: &CudaBuffer) -> Result<Arc<Context>> {
         let device = match buffer.home() {
             Home::Context(key) => return Ok(Arc::new(Context::new(buffer.driver(), key))),
@@ -166,6 +168,10 @@ impl Target for CudaTarget {
         self.sink(part.len(), vec![(0, part)])
     }
 
+    fn feed(&mut self, n: u64) -> Box<dyn Feed> {
+        Box::new(CudaFeed::new(self.stager.clone(), self.buffer.split_to(n), self.buffer.stream()))
+    }
+
     fn group(&self) -> Group {
         Group { stager: Arc::as_ptr(&self.stager) as usize, stream: self.buffer.stream() }
     }
@@ -251,10 +257,10 @@ impl CudaSink {
         };
         let len = buffer.as_ref().map_or(0, BounceBuffer::written) as u64;
         self.sent += len;
-        let to = self.rest.split_to(len);
+        let parts = self.rest.split_to(len);
         let mut copy = Copy {
             buffer,
-            to,
+            parts,
             stream: self.stream,
             then,
             placed: self.placed.clone(),

@@ -1,4 +1,4 @@
-//! The stager: the thread that moves filled buffers into the memory of one context.
+//! The stager: the thread that moves filled buffers into the memory of one context, and what is there into empty ones.
 //!
 //! It starts copies as buffers come, puts an event behind them, and sleeps in the driver until the oldest is done; what comes
 //! meanwhile waits for the length of one copy, some 80 µs for 4 MiB. It alone pins and releases memory. Nobody else calls the
@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What reaches a stager.
 #[allow(clippy::large_enum_variant)] // nearly all of them are copies
 pub enum Message {
-    /// A buffer to copy, or the end of a request.
+    /// A buffer to copy or to fill, or the end of a request.
     Copy(Copy),
     /// Release what is idle.
     Trim,
@@ -311,24 +311,20 @@ impl Local {
         let lane = match self.lane(copy.stream, current) {
             Ok(lane) => lane,
             Err(failure) => {
-                let error = Error::from(failure).context("making a stream for copies to the device");
+                let error = Error::from(failure).context("making a stream for copies");
                 return self.end(copy.without_bytes(Some(error)));
             }
         };
-        let mut any = false;
         let started = match copy.stream.map(|_| lane.stream().capture(current.driver())) {
-            Some(Ok(Capture::Yes)) => Err(pointer::captures()),
-            Some(Err(failure)) => Err(failure.into()),
-            Some(Ok(Capture::No)) | None => copy.buffer.iter().try_for_each(|buffer| {
-                copy.to.iter().try_for_each(|(at, to)| {
-                    buffer.copy(current, lane.stream(), *at, to)?;
-                    any = true;
-                    Ok(())
-                })
-            }),
+            Some(Ok(Capture::Yes)) => Err((pointer::captures(), false)),
+            Some(Err(failure)) => Err((failure.into(), false)),
+            Some(Ok(Capture::No)) | None => {
+                copy.start(current, lane.stream()).map_err(|(failure, any)| (failure.into(), any))
+            }
         };
-        if let Err(error) = started {
-            let error = error.context(format_args!("copying {} bytes to the device", copy.bytes()));
+        if let Err((error, any)) = started {
+            let error: Error = error;
+            let error = error.context(copy.describe());
             if !any {
                 return self.end(copy.without_bytes(Some(error)));
             }
@@ -394,18 +390,16 @@ impl Local {
                 };
                 any = true;
                 for copy in copies {
-                    let len = copy.bytes() as u64;
                     match failure {
                         None => {
-                            let placed: u64 = copy.to.iter().map(|(_, to)| to.len()).sum();
+                            let placed: u64 = copy.parts.iter().map(|(_, part)| part.len()).sum();
                             stats::add(&self.shared.stats.bytes_staged, if copy.failed { 0 } else { placed });
                             self.over.push((copy, true));
                         }
                         // The copies that its request had failed by themselves.
                         Some(_) if copy.buffer.is_none() => self.over.push((copy, false)),
                         Some(failure) => {
-                            let error =
-                                Error::from(failure).context(format_args!("after copying {len} bytes to the device"));
+                            let error = Error::from(failure).context(format_args!("after {}", copy.describe()));
                             let copy = if known { copy.without_bytes(Some(error)) } else { copy.without_end(error) };
                             self.over.push((copy, false));
                         }

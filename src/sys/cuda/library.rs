@@ -193,6 +193,7 @@ functions! {
     cuMemHostUnregister(memory: *mut c_void);
     #[optional] cuMemcpyAsync(to: cu::CUdeviceptr, from: cu::CUdeviceptr, size: usize, stream: cu::CUstream);
     cuMemcpyHtoDAsync_v2(to: cu::CUdeviceptr, from: *const c_void, size: usize, stream: cu::CUstream);
+    #[optional] cuMemcpyDtoHAsync_v2(to: *mut c_void, from: cu::CUdeviceptr, size: usize, stream: cu::CUstream);
 }
 
 static DRIVER: PerProcess<Driver> = PerProcess::new();

@@ -116,6 +116,13 @@ impl Pinned {
         Span::new(self.start.wrapping_add(at), self.size - at, Some(self.fixed))
     }
 
+    /// What lies from `at` on, to be read by the kernel.
+    pub fn rest(&self, at: usize) -> Span<'_> {
+        let at = at.min(self.size);
+        // A span that is written to a file is only read (`sys::file`, `sys::uring`).
+        Span::new(self.start.wrapping_add(at), self.size - at, Some(self.fixed))
+    }
+
     /// Gives it back. `current`: the context in which it was made; `None`: that is gone, and the registration with it.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub enum Home {
     Primary(i32),
 }
 
-/// A caller's buffer that is written by copies of the driver: RaskIO's from the call until the completion begins.
+/// A caller's buffer that is written, or read, by copies of the driver: RaskIO's from the call until the completion begins.
 pub struct CudaBuffer {
     driver: &'static Driver,
     rest: CudaPart,
@@ -288,7 +288,7 @@ fn home_of_stream(driver: &'static Driver, place: &Place, stream: usize, start: 
 /// The caller's stream is being captured.
 pub fn captures() -> Error {
     Error::invalid(
-        "the stream is being captured into a graph, where the copies would not run; use another stream, or read when the \
+        "the stream is being captured into a graph, where the copies would not run; use another stream, or ask again when the \
          capture has ended",
     )
 }
@@ -312,8 +312,8 @@ fn stream_for_host(start: *mut c_void) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         format!(
-            "{} is host memory that no CUDA driver knows, and RASKIO_READ_ON_STREAM orders copies to CUDA memory; leave the \
-             flag out",
+            "{} is host memory that no CUDA driver knows, and RASKIO_READ_ON_STREAM and RASKIO_WRITE_ON_STREAM order copies of \
+             CUDA memory; leave the flag out",
             about(start)
         ),
     )

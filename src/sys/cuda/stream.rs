@@ -72,6 +72,24 @@ impl Stream {
         unsafe { current.driver().cuMemcpyHtoDAsync_v2(to.start(), source as *const c_void, len, self.raw()) }
     }
 
+    /// Starts copying `from` to what lies at `at` of `to`, which nobody must read before an event recorded behind the copy is done,
+    /// or the stream is; nor may `from` change before that.
+    ///
+    /// # Errors
+    /// What the driver says; nothing was started then.
+    pub fn fetch(&self, current: &Current<'_>, to: &Pinned, at: usize, from: &CudaPart) -> Outcome {
+        // As much as memory holds, so a usize holds it too.
+        let len = from.len() as usize;
+        assert!(at <= to.size() && len <= to.size() - at, "a copy behind the end of a buffer");
+        let target = to.address() + at;
+        if from.is_host() {
+            // SAFETY: the buffer's maker promised `len` readable bytes at `from`; `to` has as many at `at`, and stays.
+            return unsafe { current.driver().cuMemcpyAsync(target as u64, from.start(), len, self.raw()) };
+        }
+        // SAFETY: the same.
+        unsafe { current.driver().cuMemcpyDtoHAsync_v2(target as *mut c_void, from.start(), len, self.raw()) }
+    }
+
     /// Whether everything that it was given is done.
     ///
     /// # Errors

@@ -379,7 +379,7 @@ impl Pool {
         match self.prepare(&mut transfer, number) {
             Room::Yes => self.carry_out(Work::new(self.begin(transfer), file), spare),
             Room::Later => self.put_aside(number, transfer),
-            Room::No(error) => self.end_queued(transfer, Err(error)),
+            Room::No(error) => self.end_unready(transfer, error),
         }
     }
 
@@ -484,6 +484,12 @@ impl Pool {
     pub(super) fn end_queued(&self, transfer: Transfer, result: Result<()>) {
         stats::sub(&self.stats.requests_queued, 1);
         self.end(transfer, result);
+    }
+
+    /// The end of a request whose sink or feed cannot get ready.
+    pub(super) fn end_unready(&self, transfer: Transfer, error: Error) {
+        let error = error.context(transfer.describe());
+        self.end_queued(transfer, Err(error));
     }
 
     fn end(&self, transfer: Transfer, result: Result<()>) {

@@ -350,7 +350,7 @@ impl Local {
                     transfer.waits_for(FOR_A_BUFFER);
                     self.waiting.put(transfer);
                 }
-                Room::No(error) => self.pool.end_queued(transfer, Err(error)),
+                Room::No(error) => self.pool.end_unready(transfer, error),
             }
         }
     }

@@ -58,7 +58,7 @@ fn small(n: u64) -> usize {
 }
 
 impl Work {
-    /// A request whose sink is ready.
+    /// A request whose sink is ready, or its feed.
     pub fn new(transfer: Transfer, file: Arc<OpenFile>) -> Work {
         transfer.op.add_attempt(&transfer.part);
         let bytes = transfer.missing().map_or(0, |missing| missing.len);
@@ -90,7 +90,8 @@ impl Work {
                     let last = unsynced.fetch_sub(1, Ordering::AcqRel) == 1;
                     return if last { Step::Sync } else { Step::Over(Ok(())) };
                 }
-                let address = write.source.rest(write.written).address();
+                // A feed that is ready has an address.
+                let address = write.feed.rest(write.written).map_or(0, |span| span.address());
                 let (len, direct) = match self.file.next_write(missing.start, missing.len, address) {
                     Piece::Direct(n) => (n, true),
                     Piece::Cached(n) | Piece::Aside { len: n, .. } => (n, false),
@@ -115,7 +116,9 @@ impl Work {
             (Step::Read { len, aside: None, .. }, Some(Job::Read { sink, .. })) => {
                 sink.lend().map(|span| span.cut(*len))
             }
-            (Step::Write { len, .. }, Some(Job::Write(write))) => Some(write.source.rest(write.written).cut(*len)),
+            (Step::Write { len, .. }, Some(Job::Write(write))) => {
+                write.feed.rest(write.written).map(|span| span.cut(*len))
+            }
             _ => None,
         }
     }
