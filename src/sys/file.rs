@@ -328,15 +328,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_not_waited_for() {
-        let name = path("pipe");
-        // SAFETY: the path ends with NUL.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        assert_eq!(File::open(&name, How::default()).unwrap().facts().unwrap().kind, Type::Other);
-        std::fs::remove_file(name.to_str().unwrap()).unwrap();
-    }
-
-    #[test]
     fn where_statx_is_forbidden_fstat_tells_the_same() {
         for name in [c"/proc/self/exe", c"/dev/null", c"/"] {
             let file = File::open(name, How::default()).unwrap();
