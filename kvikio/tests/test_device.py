@@ -50,6 +50,8 @@ class DeviceArray:
         self.cuda, self.size, self.pointer = cuda, size, c_uint64()
         cuda("cuMemAlloc_v2", byref(self.pointer), c_size_t(size))
         cuda("cuMemsetD8_v2", self.pointer, ctypes.c_ubyte(0xEE), c_size_t(size))
+        # It is asynchronous, and the driver runs the contexts of a device in turns: without this it could come after the read.
+        cuda("cuCtxSynchronize")
 
     @property
     def __cuda_array_interface__(self):
@@ -105,7 +107,9 @@ class Device(unittest.TestCase):
                     offset = (seed * 7919 + step * 104_729) % 900_000
                     array = DeviceArray(self.cuda, 100_000)
                     assert self.file.pread(array, 100_000, offset).get() == 100_000
-                    assert array.bytes() == pattern(offset, 100_000)
+                    found, expected = array.bytes(), pattern(offset, 100_000)
+                    wrong = [at for at in range(100_000) if found[at] != expected[at]]
+                    assert not wrong, f"thread {seed}, step {step}: {len(wrong)} wrong from {wrong[0]} on, {found[wrong[0]]}"
             except BaseException as error:
                 failures.append(error)
 

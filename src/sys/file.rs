@@ -149,7 +149,7 @@ impl File {
 
     /// By the name that the system has for the descriptor; `None`: there is no /proc.
     fn opened_again(&self, flags: c_int) -> Option<io::Result<File>> {
-        let path = CString::new(format!("/proc/self/fd/{}", self.raw())).expect("no NUL in it");
+        let path = CString::new(format!("/proc/self/fd/{}", self.raw())).ok()?;
         match open(&path, flags) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => None,
             other => Some(other),
