@@ -46,11 +46,13 @@ static inline size_t kv_index(const kv_store *store, kv_key key) {
 
 /* Puts the reason into `why`, with the group that it is about. */
 static inline int kv_failed(kv_store *store, const kv_key *key, const char *what) {
+  char which[24];
   if (key == NULL) {
     snprintf(store->why, sizeof store->why, "%s", what);
   } else {
+    snprintf(which, sizeof which, "which %" PRIu32, key->which);
     snprintf(store->why, sizeof store->why, "layer %" PRIu32 ", block %" PRIu32 ", head %" PRIu32 ", %s: %s", key->layer,
-             key->block, key->head, key->which == KV_K ? "K" : "V", what);
+             key->block, key->head, key->which == KV_K ? "K" : key->which == KV_V ? "V" : which, what);
   }
   return -1;
 }
@@ -104,7 +106,8 @@ static inline int kv_open(kv_store *store, raskio_client *client, const char *di
   /* Groups are read once and then live on the device: the system's cache would only be another copy. */
   options.flags = RASKIO_OBJECT_WRITABLE | RASKIO_OBJECT_DIRECT;
   for (uint32_t layer = 0; layer < layers; layer++) {
-    snprintf(path, sizeof path, "%s/layer-%" PRIu32 ".kv", directory, layer);
+    int length = snprintf(path, sizeof path, "%s/layer-%" PRIu32 ".kv", directory, layer);
+    if (length < 0 || (size_t)length >= sizeof path) return kv_failed(store, NULL, "the directory's name is too long");
     store->there[layer] = (unsigned char *)calloc(kv_groups_of_layer(store), 1);
     if (store->there[layer] == NULL) return kv_failed(store, NULL, "out of memory");
     if (raskio_object_open(client, path, &options, &store->files[layer], &error) != RASKIO_OK) {
@@ -129,25 +132,20 @@ static inline void kv_written(void *user_data, const raskio_result *result) {
   write->error = raskio_error_clone(result->error);
 }
 
-/* Writes groups, all at once, and waits. On failure the first one that could not be written is named; those that could are there. */
+/* Writes groups, all at once, and waits. Nothing is written if one of them cannot be a group. If writing fails, the first one that
+ * could not be written is named, and those that could are there. */
 static inline int kv_put(kv_store *store, const kv_group *groups, size_t count) {
   kv_write *writes = (kv_write *)calloc(count ? count : 1, sizeof *writes);
+  raskio_error *refused = NULL;
   size_t started;
   int failed = 0;
   if (writes == NULL) return kv_failed(store, NULL, "out of memory");
-  for (started = 0; started < count; started++) {
+  for (size_t i = 0; i < count && failed == 0; i++) failed = kv_check(store, &groups[i], 0);
+  for (started = 0; started < count && failed == 0; started++) {
     const kv_group *group = &groups[started];
-    raskio_error *error = NULL;
-    if (kv_check(store, group, 0) != 0) {
-      failed = -1;
-      break;
-    }
     if (raskio_write(store->files[group->key.layer], kv_index(store, group->key) * store->group_bytes, group->data, group->size,
-                     NULL, kv_written, &writes[started], &writes[started].op, &error) != RASKIO_OK) {
-      failed = kv_failed(store, &group->key, raskio_error_message(error));
-      raskio_error_free(error);
+                     NULL, kv_written, &writes[started], &writes[started].op, &refused) != RASKIO_OK)
       break;
-    }
   }
   for (size_t i = 0; i < started; i++) {
     raskio_op_wait(writes[i].op, RASKIO_UNLIMITED);
@@ -158,6 +156,8 @@ static inline int kv_put(kv_store *store, const kv_group *groups, size_t count) 
     if (writes[i].error != NULL && failed == 0) failed = kv_failed(store, &groups[i].key, raskio_error_message(writes[i].error));
     raskio_error_free(writes[i].error);
   }
+  if (refused != NULL && failed == 0) failed = kv_failed(store, &groups[started].key, raskio_error_message(refused));
+  raskio_error_free(refused);
   free(writes);
   return failed;
 }
@@ -219,6 +219,8 @@ static inline int kv_get(kv_store *store, const kv_group *groups, size_t count, 
 static inline int kv_drop_cache(kv_store *store) {
   for (uint32_t layer = 0; layer < store->layers; layer++) {
     raskio_error *error = NULL;
+    /* A layer of which nothing was written has no file yet. */
+    if (memchr(store->there[layer], 1, kv_groups_of_layer(store)) == NULL) continue;
     if (raskio_object_drop_cache(store->files[layer], &error) != RASKIO_OK) {
       kv_failed(store, NULL, raskio_error_message(error));
       raskio_error_free(error);

@@ -173,7 +173,7 @@ impl Client {
                 object.name()
             )));
         }
-        let (mut offset, mut len, size) = (offset, buffer.len(), object.size());
+        let (mut offset, mut len, size) = (offset, buffer.len(), object.core().fixed_size());
         plan::check_bounds(object.name(), offset, len, if from_end { None } else { size })?;
         if from_end && offset != 0 {
             return Err(Error::invalid("offset must be 0 for the last bytes of an object"));

@@ -152,6 +152,12 @@ impl ObjectCore {
         self.known.lock().size
     }
 
+    /// Size, once known, of one that does not change: a file that may be written ends where it ends now, as others may have
+    /// written it too.
+    pub fn fixed_size(&self) -> Option<u64> {
+        self.size().filter(|_| !self.endpoint.local().is_some_and(|file| file.is_writable()))
+    }
+
     /// A file of ours was written up to there.
     pub fn grow(&self, end: u64) {
         let mut known = self.known.lock();
@@ -310,7 +316,7 @@ impl Object {
     ) -> Result<Pending> {
         let buffer = buffer.into();
         let size = buffer.len();
-        plan::check_bounds(self.name(), offset, size, self.core.size())?;
+        plan::check_bounds(self.name(), offset, size, self.core.fixed_size())?;
         let mut target = self.client.target(buffer)?;
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
@@ -398,7 +404,14 @@ impl Object {
     pub fn drop_cache(&self) -> Result<()> {
         self.client.check_process()?;
         match self.core.endpoint.local() {
-            Some(local) => local.drop_cache(Bypass::of(self.client.config(), None)),
+            Some(local) => {
+                local.drop_cache(Bypass::of(self.client.config(), None))?;
+                // That may have opened it, which is when its size is learned.
+                match local.opened().filter(|_| self.size().is_none()) {
+                    Some(file) => self.core.learn_file(file.size()?, local.is_writable()),
+                    None => Ok(()),
+                }
+            }
             None => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!("{}: only local files have a cache to drop", self.name()),
@@ -420,7 +433,7 @@ impl Object {
         let buffer: Buffer = buffer.into();
         let len = buffer.len();
         plan::check_bounds(self.name(), 0, len, None)?;
-        if let Some(size) = self.core.size() {
+        if let Some(size) = self.core.fixed_size() {
             let range = ByteRange::last(len, size);
             return self.read(range.start, buffer.split_to(range.len), options, done);
         }

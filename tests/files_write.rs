@@ -2,6 +2,7 @@
 
 mod support;
 
+use raskio::batch::BatchOptions;
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ReadOptions};
 use raskio::op::OpResult;
@@ -9,8 +10,9 @@ use raskio_testserver::pattern;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use support::batch::{Batch, last};
 use support::files::{CACHED, DIRECT, Directory, client, each_local_backend, source, writable};
-use support::{LONG, Outcome, child, read, stat};
+use support::{LONG, Outcome, child, read, start_last, stat, try_start};
 
 const MIB: usize = 1 << 20;
 
@@ -220,5 +222,37 @@ fn a_full_and_a_read_only_file_system_say_so_with_what_was_written() {
         let client = client(local, CACHED, |_| {});
         let outcome = write(&writable(&client, &files.path("new")), 0, b"x", false);
         assert_eq!(outcome.fails(ErrorKind::PermissionDenied, &["Read-only"]).os_code(), libc::EROFS);
+    });
+}
+
+#[test]
+fn the_end_of_a_file_that_others_write_too_is_where_it_is_now() {
+    let files = Directory::new();
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        let path = files.put("shared", 100);
+        let object = writable(&client, &path);
+        read(&object, 0, 100);
+        files.put("shared", 200);
+        start_last(&object, 30, &ReadOptions::default()).succeeds_at(170, 30);
+        let mut batch = Batch::start(&client.0, &[last(&object, 30)], BatchOptions::default());
+        batch.wait().succeeds();
+        assert_eq!((batch.item(0).offset, batch.item(0).bytes), (170, 30));
+        read(&object, 90, 110);
+        files.put("shared", 50);
+        start_last(&object, 30, &ReadOptions::default()).succeeds_at(20, 30);
+        assert_eq!(object.size(), Some(50));
+    });
+}
+
+#[test]
+fn the_size_is_known_once_the_cache_was_dropped() {
+    let files = Directory::new();
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        let object = client.open(&files.put("dropped", 100));
+        object.drop_cache().unwrap();
+        assert_eq!(object.size(), Some(100));
+        assert_eq!(try_start(&object, 90, 20, &ReadOptions::default()).err().unwrap().kind(), ErrorKind::InvalidArgument);
     });
 }

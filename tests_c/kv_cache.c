@@ -37,10 +37,14 @@ static void use(uint32_t local, size_t group_bytes) {
   kv_group groups[ALL], one;
   unsigned char *memory[ALL];
   struct rlimit limit, small;
-  char directory[] = "/tmp/raskio-kv-XXXXXX", path[64];
+  char directory[] = "/tmp/raskio-kv-XXXXXX", path[64], too_long[4096];
   REQUIRE(mkdtemp(directory) != NULL);
   options.local_backend = local;
   REQUIRE_OK(raskio_client_new(&options, &client, &error), error);
+  memset(too_long, 'x', sizeof too_long - 1);
+  too_long[sizeof too_long - 1] = '\0';
+  REFUSED(kv_open(&store, client, too_long, LAYERS, BLOCKS, HEADS, group_bytes), "too long");
+  kv_close(&store);
   REQUIRE(kv_open(&store, client, directory, LAYERS, BLOCKS, HEADS, group_bytes) == 0);
   for (size_t i = 0; i < ALL; i++) {
     memory[i] = buffer_new(group_bytes);
@@ -51,6 +55,14 @@ static void use(uint32_t local, size_t group_bytes) {
   }
   one = groups[7];
   REFUSED(kv_get(&store, &one, 1, NULL), "layer 1, block 2, head 0, K: it was never written");
+  /* One layer only is there yet. */
+  if (kv_put(&store, &groups[0], 1) != 0) CHECK_FAILED("%s", store.why);
+  if (kv_drop_cache(&store) != 0) CHECK_FAILED("%s", store.why);
+  /* One that is no group is found before any is written, wherever it stands. */
+  groups[ALL - 1].size = PAGE / 2;
+  REFUSED(kv_put(&store, groups, ALL), "layer 2, block 4, head 3, V: a group has");
+  groups[ALL - 1].size = group_bytes;
+  REFUSED(kv_get(&store, &one, 1, NULL), "never written");
   if (kv_put(&store, groups, ALL) != 0) CHECK_FAILED("%s", store.why);
   if (kv_drop_cache(&store) != 0) CHECK_FAILED("%s", store.why);
   /* All of them, backwards. */
@@ -67,6 +79,9 @@ static void use(uint32_t local, size_t group_bytes) {
   one = groups[0];
   one.key.head = HEADS;
   REFUSED(kv_put(&store, &one, 1), "head 4, V: there is no such group");
+  one = groups[0];
+  one.key.which = 7;
+  REFUSED(kv_get(&store, &one, 1, NULL), "which 7: there is no such group");
   /* A file that somebody has cut. */
   snprintf(path, sizeof path, "%s/layer-2.kv", directory);
   REQUIRE(truncate(path, 0) == 0);
