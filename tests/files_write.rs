@@ -253,6 +253,9 @@ fn the_size_is_known_once_the_cache_was_dropped() {
         let object = client.open(&files.put("dropped", 100));
         object.drop_cache().unwrap();
         assert_eq!(object.size(), Some(100));
-        assert_eq!(try_start(&object, 90, 20, &ReadOptions::default()).err().unwrap().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            try_start(&object, 90, 20, &ReadOptions::default()).err().unwrap().kind(),
+            ErrorKind::InvalidArgument
+        );
     });
 }

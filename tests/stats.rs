@@ -65,7 +65,8 @@ fn the_time_is_where_it_was_spent() {
         assert!(first.connect_us > 0 && first.tls_us == 0, "{first:?}");
         read(&object, 0, 100);
         let second = client.stats();
-        assert!(second.body_us - first.body_us >= 600_000 && second.wait_us - first.wait_us < 300_000, "{second:?}");
+        // The server's clock runs from when it has sent the head, and this one from when that is seen.
+        assert!(second.body_us - first.body_us >= 400_000 && second.wait_us - first.wait_us < 300_000, "{second:?}");
         assert_eq!(second.connect_us, first.connect_us, "the connection was there");
         let took = client.latencies();
         assert_eq!((took.op.count, took.request.count, took.first_byte.count), (2, 2, 2));

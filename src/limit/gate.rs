@@ -308,9 +308,8 @@ mod tests {
             while accepted.front().is_some_and(|(answer, _)| *answer <= now) {
                 accepted.pop_front().unwrap().1.answered(now);
             }
-            while opened.len() < count
-                && let Ok(opening) = gate.enter(SERVER, 0, now)
-            {
+            while opened.len() < count {
+                let Ok(opening) = gate.enter(SERVER, 0, now) else { break };
                 opened.push(now - begin);
                 queue.push_back(opening);
                 assert!(queue.len() <= QUEUE, "{} opened, {:?}", opened.len(), now - begin);
