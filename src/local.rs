@@ -9,8 +9,8 @@ use crate::sys::mem::page_size;
 use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What is tried past the system's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,9 @@ pub struct LocalFile {
     writable: bool,
     /// Beyond the settings of the client that opens it.
     bypass: Option<bool>,
-    opened: Mutex<Option<Arc<OpenFile>>>,
+    opened: OnceLock<Arc<OpenFile>>,
+    /// Held while it is opened, which may take as long as the file system likes.
+    opening: Mutex<()>,
 }
 
 /// The file, open.
@@ -60,7 +62,7 @@ pub struct OpenFile {
 impl LocalFile {
     /// Does no I/O.
     pub fn new(path: CString, name: String, writable: bool, bypass: Option<bool>) -> LocalFile {
-        LocalFile { path, name, writable, bypass, opened: Mutex::new(None) }
+        LocalFile { path, name, writable, bypass, opened: OnceLock::new(), opening: Mutex::new(()) }
     }
 
     /// As messages show it.
@@ -73,9 +75,9 @@ impl LocalFile {
         self.writable
     }
 
-    /// The file, if somebody has opened it.
+    /// The file, if somebody has opened it. Waits for nobody.
     pub fn opened(&self) -> Option<Arc<OpenFile>> {
-        self.opened.lock().clone()
+        self.opened.get().cloned()
     }
 
     /// The file, opened if it is not; for a write it is made if it is missing. May wait for the file system.
@@ -83,9 +85,9 @@ impl LocalFile {
     /// # Errors
     /// The system's; INVALID_ARGUMENT: it is no file. The message does not name it.
     pub fn open(&self, config: Bypass, for_write: bool) -> Result<Arc<OpenFile>> {
-        // Held while it is opened: whoever comes meanwhile needs it too.
-        let mut opened = self.opened.lock();
-        if let Some(file) = &*opened {
+        // Whoever comes meanwhile needs it too.
+        let _opening = self.opening.lock();
+        if let Some(file) = self.opened.get() {
             return Ok(file.clone());
         }
         let how = How { write: self.writable, create: self.writable && for_write, direct: false };
@@ -106,8 +108,7 @@ impl LocalFile {
         };
         let (name, direct_refused) = (self.name.clone(), AtomicBool::new(false));
         let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, bypass, facts });
-        *opened = Some(file.clone());
-        Ok(file)
+        Ok(self.opened.get_or_init(|| file).clone())
     }
 
     fn open_direct(&self, file: &File, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
