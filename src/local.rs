@@ -9,8 +9,8 @@ use crate::sys::mem::page_size;
 use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// What is tried past the system's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,8 @@ pub struct LocalFile {
     writable: bool,
     /// Beyond the settings of the client that opens it.
     bypass: Option<bool>,
-    opened: OnceLock<Arc<OpenFile>>,
+    /// Held for a moment only.
+    opened: Mutex<Option<Arc<OpenFile>>>,
     /// Held while it is opened, which may take as long as the file system likes.
     opening: Mutex<()>,
 }
@@ -62,7 +63,7 @@ pub struct OpenFile {
 impl LocalFile {
     /// Does no I/O.
     pub fn new(path: CString, name: String, writable: bool, bypass: Option<bool>) -> LocalFile {
-        LocalFile { path, name, writable, bypass, opened: OnceLock::new(), opening: Mutex::new(()) }
+        LocalFile { path, name, writable, bypass, opened: Mutex::new(None), opening: Mutex::new(()) }
     }
 
     /// As messages show it.
@@ -77,7 +78,7 @@ impl LocalFile {
 
     /// The file, if somebody has opened it. Waits for nobody.
     pub fn opened(&self) -> Option<Arc<OpenFile>> {
-        self.opened.get().cloned()
+        self.opened.lock().clone()
     }
 
     /// The file, opened if it is not; for a write it is made if it is missing. May wait for the file system.
@@ -87,8 +88,8 @@ impl LocalFile {
     pub fn open(&self, config: Bypass, for_write: bool) -> Result<Arc<OpenFile>> {
         // Whoever comes meanwhile needs it too.
         let _opening = self.opening.lock();
-        if let Some(file) = self.opened.get() {
-            return Ok(file.clone());
+        if let Some(file) = self.opened() {
+            return Ok(file);
         }
         let how = How { write: self.writable, create: self.writable && for_write, direct: false };
         let file = File::open(&self.path, how).map_err(|error| Error::os("opening the file", &error))?;
@@ -108,7 +109,8 @@ impl LocalFile {
         };
         let (name, direct_refused) = (self.name.clone(), AtomicBool::new(false));
         let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, bypass, facts });
-        Ok(self.opened.get_or_init(|| file).clone())
+        *self.opened.lock() = Some(file.clone());
+        Ok(file)
     }
 
     fn open_direct(&self, file: &File, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
