@@ -187,17 +187,12 @@ impl Client {
             return Ok(Need::Nothing);
         }
         let (object, target) = (object.core().clone(), self.target(buffer)?);
-        plan::checked_count(object.name(), len, one_request(&*target, task_size))?;
+        plan::checked_count(object.name(), len, target.request_size(task_size))?;
         if from_end && size.is_none() {
             return Ok(Need::End(object, len, target));
         }
         Ok(Need::Range(object, ByteRange { start: offset, len }, target))
     }
-}
-
-/// The most bytes of one request into this target.
-fn one_request(target: &dyn Target, task_size: u64) -> u64 {
-    target.limit().map_or(task_size, |limit| limit.min(task_size))
 }
 
 /// What memory is for that cannot be had.
@@ -256,7 +251,7 @@ impl Sorted {
         };
         for end in &self.at_end {
             // Longer ones are cut later, and wait for their memory then.
-            let whole = end.len <= one_request(&*end.target, self.task_size);
+            let whole = end.len <= end.target.request_size(self.task_size);
             let line = end.target.group().line().filter(|_| whole);
             groups.make_room((end.object.endpoint().local().is_some(), line), 1, what)?;
         }

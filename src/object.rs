@@ -318,8 +318,7 @@ impl Object {
         let size = buffer.len();
         plan::check_bounds(self.name(), offset, size, self.core.fixed_size())?;
         let mut target = self.client.target(buffer)?;
-        let task_size = options.task_size.unwrap_or(self.client.config().task_size);
-        let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
+        let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("reading", size, task_size, count)?;
         let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Read, offset, size), done)?;
@@ -342,9 +341,9 @@ impl Object {
         })
     }
 
-    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and grows. With
-    /// `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were written: not
-    /// always the first ones, if it took several requests.
+    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and
+    /// grows. With `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were
+    /// written: not always the first ones, if it took several requests.
     ///
     /// # Errors
     /// UNSUPPORTED: it cannot be written. INVALID_ARGUMENT for a range that overflows, SHUT_DOWN, FORKED; for CUDA memory also
@@ -368,8 +367,7 @@ impl Object {
         let size = buffer.len();
         plan::check_bounds(self.name(), offset, size, None)?;
         let mut target = self.client.target(buffer)?;
-        let task_size = options.task_size.unwrap_or(self.client.config().task_size);
-        let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
+        let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("writing", size, task_size, count)?;
         let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
@@ -442,7 +440,7 @@ impl Object {
         }
         let target = self.client.target(buffer)?;
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
-        plan::checked_count(self.name(), len, target.limit().map_or(task_size, |limit| task_size.min(limit)))?;
+        plan::checked_count(self.name(), len, target.request_size(task_size))?;
         let job = end_of(&self.core, target, len, task_size);
         let op = self.client.begin(1, deadline(options), self.about(OpKind::Read, 0, len), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), job);
@@ -506,7 +504,7 @@ impl Object {
 
 /// The job of reading the last `len` bytes of an object of unknown size: at once, if one request may bring them all.
 pub(crate) fn end_of(object: &ObjectCore, mut target: Box<dyn Target>, len: u64, task_size: u64) -> Job {
-    let task_size = target.limit().map_or(task_size, |limit| task_size.min(limit));
+    let task_size = target.request_size(task_size);
     let (ask, to) = if len > task_size {
         (Ask::Size { probe: false }, EndTo::Target(target, task_size))
     } else if object.endpoint().gives_last() {

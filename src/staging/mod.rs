@@ -48,6 +48,10 @@ pub const KINDS: &[Kind] = &[host::KIND, cuda::KIND];
 pub trait Target: Send {
     /// The most bytes that one sink can take, or one feed give; `None`: any number.
     fn limit(&self) -> Option<u64>;
+    /// The most bytes of one request: no more than `task_size`.
+    fn request_size(&self, task_size: u64) -> u64 {
+        self.limit().map_or(task_size, |limit| task_size.min(limit))
+    }
     /// The sink for the next `n` bytes.
     fn next(&mut self, n: u64) -> Box<dyn Sink>;
     /// The feed of the next `n` bytes, which are only read.

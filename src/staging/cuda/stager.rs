@@ -315,15 +315,15 @@ impl Local {
                 return self.end(copy.without_bytes(Some(error)));
             }
         };
-        let started = match copy.stream.map(|_| lane.stream().capture(current.driver())) {
-            Some(Ok(Capture::Yes)) => Err((pointer::captures(), false)),
-            Some(Err(failure)) => Err((failure.into(), false)),
-            Some(Ok(Capture::No)) | None => {
-                copy.start(current, lane.stream()).map_err(|(failure, any)| (failure.into(), any))
-            }
-        };
+        let started: std::result::Result<(), (Error, bool)> =
+            match copy.stream.map(|_| lane.stream().capture(current.driver())) {
+                Some(Ok(Capture::Yes)) => Err((pointer::captures(), false)),
+                Some(Err(failure)) => Err((failure.into(), false)),
+                Some(Ok(Capture::No)) | None => {
+                    copy.start(current, lane.stream()).map_err(|(failure, any)| (failure.into(), any))
+                }
+            };
         if let Err((error, any)) = started {
-            let error: Error = error;
             let error = error.context(copy.describe());
             if !any {
                 return self.end(copy.without_bytes(Some(error)));
