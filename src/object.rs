@@ -5,7 +5,7 @@ use crate::credentials::Secret;
 use crate::endpoint::{self, Endpoint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{About, OpKind};
-use crate::local::Bypass;
+use crate::local::{Bypass, OpenFile};
 use crate::memory;
 use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
@@ -155,7 +155,11 @@ impl ObjectCore {
     /// Size, once known, of one that does not change: a file that may be written ends where it ends now, as others may have
     /// written it too.
     pub fn fixed_size(&self) -> Option<u64> {
-        self.size().filter(|_| !self.endpoint.local().is_some_and(|file| file.is_writable()))
+        self.size().filter(|_| !self.may_be_written())
+    }
+
+    fn may_be_written(&self) -> bool {
+        self.endpoint.local().is_some_and(|file| file.is_writable())
     }
 
     /// A file of ours was written up to there.
@@ -164,16 +168,18 @@ impl ObjectCore {
         known.size = known.size.map(|size| size.max(end));
     }
 
-    /// What the system says of a file's size: of one that may be written it is what it is now, of another what it was.
+    /// Asks the system for a file's size: of one that may be written it is what it is now, of another what it was.
     ///
     /// # Errors
-    /// OBJECT_CHANGED.
-    pub fn learn_file(&self, size: u64, writable: bool) -> Result<()> {
-        if !writable {
-            return self.learn(Some(size), None);
+    /// OBJECT_CHANGED, the system's; the message names it.
+    pub fn learn_file(&self, file: &OpenFile) -> Result<u64> {
+        let size = file.size()?;
+        if self.may_be_written() {
+            self.known.lock().size = Some(size);
+        } else {
+            self.learn(Some(size), None).map_err(|error| error.context(self.name()))?;
         }
-        self.known.lock().size = Some(size);
-        Ok(())
+        Ok(size)
     }
 
     /// Compares what a reply says of the object with what earlier ones said, and keeps what is new.
@@ -406,7 +412,7 @@ impl Object {
                 local.drop_cache(Bypass::of(self.client.config(), None))?;
                 // That may have opened it, which is when its size is learned.
                 match local.opened().filter(|_| self.size().is_none()) {
-                    Some(file) => self.core.learn_file(file.size()?, local.is_writable()),
+                    Some(file) => self.core.learn_file(&file).map(drop),
                     None => Ok(()),
                 }
             }

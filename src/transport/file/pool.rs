@@ -344,13 +344,13 @@ impl Pool {
         match transfer.job() {
             Job::Nothing => return self.end_queued(transfer, Ok(())),
             Job::Stat { .. } => {
-                let learned = self.learn(&transfer, &file);
+                let learned = transfer.object.learn_file(&file);
                 transfer.op.add_attempt(&transfer.part);
                 return self.end_queued(transfer, learned.map(drop));
             }
             Job::End(end) => {
                 let len = end.len;
-                let size = match self.learn(&transfer, &file) {
+                let size = match transfer.object.learn_file(&file) {
                     Ok(size) => size,
                     Err(error) => return self.end_queued(transfer, Err(error)),
                 };
@@ -394,15 +394,8 @@ impl Pool {
         }
         let file = local.open(self.bypass, matches!(transfer.job(), Job::Write(_)));
         let file = file.map_err(|error| error.context(transfer.describe()))?;
-        self.learn(transfer, &file)?;
+        transfer.object.learn_file(&file)?;
         Ok(file)
-    }
-
-    fn learn(&self, transfer: &Transfer, file: &OpenFile) -> Result<u64> {
-        let size = file.size()?;
-        let writable = transfer.object.endpoint().local().is_some_and(|local| local.is_writable());
-        transfer.object.learn_file(size, writable).map_err(|error| error.context(transfer.object.name()))?;
-        Ok(size)
     }
 
     /// Has the sink of a request get ready. Under this number it is told when it may go on.
