@@ -114,7 +114,7 @@ impl LocalFile {
     }
 
     fn open_direct(&self, file: &File, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
-        match file.past_the_cache(&self.path, how) {
+        match file.past_the_cache(facts, &self.path, how) {
             Ok(file) => {
                 let page = page_size() as u64;
                 let alignment = facts.alignment.unwrap_or(Alignment { memory: page, offset: page });

@@ -132,16 +132,16 @@ impl File {
         }
     }
 
-    /// The same file once more, past the system's cache, whatever the path leads to by now.
+    /// The same file, of which these are the facts, once more, past the system's cache, whatever the path leads to by now.
     ///
     /// # Errors
     /// The system's: EINVAL from file systems without direct reads; ENOENT if it cannot be named any more.
-    pub fn past_the_cache(&self, path: &CStr, how: How) -> io::Result<File> {
+    pub fn past_the_cache(&self, facts: &Facts, path: &CStr, how: How) -> io::Result<File> {
         let flags = flags(How { create: false, direct: true, ..how }) | libc::O_NONBLOCK;
         // Without /proc only the path is left.
         let again = self.opened_again(flags).unwrap_or_else(|| open(path, flags))?;
-        let identity = |file: &File| file.facts().map(|facts| (facts.kind, facts.device, facts.inode));
-        if identity(self)? != identity(&again)? {
+        let now = again.facts()?;
+        if (now.kind, now.device, now.inode) != (facts.kind, facts.device, facts.inode) {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
         Ok(again)
@@ -293,7 +293,7 @@ mod tests {
         let name = CString::new(path.clone()).unwrap();
         let file = File::open(&name, How::default()).unwrap();
         std::fs::rename(&other, &path).unwrap();
-        match file.past_the_cache(&name, How::default()) {
+        match file.past_the_cache(&file.facts().unwrap(), &name, How::default()) {
             Ok(again) => assert_eq!(again.facts().unwrap(), file.facts().unwrap()),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}"),
         }
