@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome, code};
 use crate::output::{self, Output};
-use crate::stop::Stop;
+use crate::stop::{LOOK, Stop};
 use clap::ArgMatches;
 use raskio_nic::counters::Sysfs;
 use raskio_nic::rates::Sampler;
@@ -11,8 +11,6 @@ use raskio_nic::text;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a signal came.
-const LOOK: Duration = Duration::from_millis(50);
 /// Lines of a table between two heads.
 const PAGE: usize = 24;
 

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::memory::Memory;
-use crate::stop::Stop;
+use crate::stop::{LOOK, Stop};
 use clap::ArgMatches;
 use raskio::client::Client;
 use raskio::config::{Backend, Config, Overrides};
@@ -11,7 +11,6 @@ use raskio::object::{Object, ObjectOptions, ReadOptions};
 use raskio::op::{OpResult, Operation};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 /// The kinds of endpoints by their names on the command line; the numbers are the C API's `RASKIO_ENDPOINT_*`.
 pub const KINDS: [(&str, u32); 6] =
@@ -64,9 +63,6 @@ pub fn urls(arguments: &[String]) -> Outcome<Vec<String>> {
     }
     Ok(urls)
 }
-
-/// How often it is looked whether a signal came.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits for something that reads send.
 ///

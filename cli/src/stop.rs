@@ -5,6 +5,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+/// How often whoever waits for something else looks whether a signal came.
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether a signal asked for an end.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use super::advice::Setting;
 use crate::failure::{Failure, Outcome};
 use crate::memory::Memory;
 use crate::remote;
-use crate::stop::Stop;
+use crate::stop::{LOOK, Stop};
 use raskio::client::Client;
 use raskio::config::{Backend, Concurrency, Overrides};
 use raskio::error::Error;
@@ -133,7 +133,7 @@ impl Subject<'_> {
             if let Some(signal) = self.stop.signal() {
                 return Err(Failure::signal(signal, "interrupted"));
             }
-            let Ok((memory, result)) = from.recv_timeout(left.min(Duration::from_millis(50))) else { continue };
+            let Ok((memory, result)) = from.recv_timeout(left.min(LOOK)) else { continue };
             if let Err(error) = result {
                 *errors += 1;
                 if *errors >= MOST_ERRORS {

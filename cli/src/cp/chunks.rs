@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::memory::Memory;
 use crate::output;
 use crate::remote;
-use crate::stop::Stop;
+use crate::stop::{LOOK, Stop};
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ReadOptions};
 use raskio::op::Operation;
@@ -16,10 +16,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
-
-/// How often it is looked whether a signal came.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What reads need.
 pub struct Chunks<'a> {

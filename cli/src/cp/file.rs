@@ -103,7 +103,7 @@ impl Summary {
 impl Copy<'_> {
     /// Makes it.
     pub fn run(&self, progress: &Progress) -> Outcome<Summary> {
-        if self.to == Path::new("-") {
+        if super::is_stdout(self.to) {
             return self.to_stdout(progress);
         }
         let started = Instant::now();

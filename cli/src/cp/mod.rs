@@ -34,6 +34,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use target::Target;
 
 /// Runs it.
 pub fn run(matches: &ArgMatches, output: &Output) -> Outcome<()> {
@@ -86,7 +87,8 @@ fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
         options: remote::object_options(matches),
     };
     // A write to a pipe that nobody reads could wait for ever, and there is nothing to leave in order.
-    let stop = if is_stdout(&to) || is_special(&to) { Stop::never() } else { Stop::on_signals()? };
+    let is_stream = is_stdout(&to) || matches!(Target::at(&to), Ok(Target::Stream(_)));
+    let stop = if is_stream { Stop::never() } else { Stop::on_signals()? };
     // Bytes and a bar on one terminal are neither.
     let mixed = is_stdout(&to) && std::io::stdout().is_terminal();
     let progress = Progress::new(matches.get_flag("quiet") || mixed);
@@ -130,11 +132,6 @@ fn all(matches: &ArgMatches, output: &Output) -> Result<(), End> {
 
 fn is_stdout(to: &Path) -> bool {
     to == Path::new("-")
-}
-
-/// A pipe or a device.
-fn is_special(to: &Path) -> bool {
-    std::fs::metadata(to).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// Where each URL goes.
