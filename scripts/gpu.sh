@@ -158,12 +158,17 @@ run_events() {
   done
 }
 
+# install_wheels FOLDER: KvikIO's and ours, as the bundle has them.
+install_wheels() {
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --no-compile \
+    --target "$1" "$bundle"/wheels/*.whl
+}
+
 run_bench() {
   local clients=raskio site
   site=$(mktemp -d)
   if compgen -G "$bundle/wheels/*.whl" >/dev/null; then
-    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --no-compile --target "$site" \
-      "$bundle"/wheels/*.whl && clients=kvikio,raskio
+    install_wheels "$site" && clients=kvikio,raskio
   fi
   speeds() {
     PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} python3 benches/run.py --profile h200 --rounds "${GPU_ROUNDS:-1}" --reps 2 \
@@ -179,8 +184,7 @@ run_files() {
   local site arguments=()
   site=$(mktemp -d)
   if compgen -G "$bundle/wheels/*kvikio_cu*.whl" >/dev/null; then
-    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --no-compile --target "$site" \
-      "$bundle"/wheels/*.whl && arguments=(--kvikio "$(command -v python3)")
+    install_wheels "$site" && arguments=(--kvikio "$(command -v python3)")
   fi
   PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} timeout --kill-after=5 90 python3 benches/files_device.py --bin "$bundle/bin" \
     --folder "${RASKIO_BENCH_DIR:-$build}" --limit 45 "${arguments[@]}" | tee -a "$out/lines.jsonl" || broken=$((broken + 1))
@@ -195,8 +199,7 @@ run_kvikio() {
     return 0
   }
   site=$(mktemp -d)
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --no-compile --target "$site" \
-    "$bundle"/wheels/*.whl
+  install_wheels "$site"
   server_log=$site/server.log
   python3 kvikio/tests/scripted_server.py < <(exec sleep 900) >"$server_log" &
   local server=$!
