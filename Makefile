@@ -56,6 +56,7 @@ bench: build
 	@python3 benches/run.py --prefix build/prefix $(BENCH)
 
 gpu-bundle:
+	@bash scripts/setup.sh gpu-bundle
 	@bash scripts/gpu.sh bundle
 
 gpu:

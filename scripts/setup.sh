@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what `make demo`, `make wheel`, `make test` or `make bench` needs and this machine lacks:
-# scripts/setup.sh [demo|wheel|test|bench]
+# Installs what `make demo`, `make wheel`, `make test`, `make bench` or `make gpu-bundle` needs and this machine lacks:
+# scripts/setup.sh [demo|wheel|test|bench|gpu-bundle]
 # It says what and why, asks nothing, and uses apt where there is apt; elsewhere it prints the list and stops.
 . "$(dirname "$0")/common.sh"
 wanted=${1:-test}
 case $wanted in
-  demo | wheel | test | bench) ;;
-  *) fail "usage: scripts/setup.sh [demo|wheel|test|bench], not '$wanted'" ;;
+  demo | wheel | test | bench | gpu-bundle) ;;
+  *) fail "usage: scripts/setup.sh [demo|wheel|test|bench|gpu-bundle], not '$wanted'" ;;
 esac
 
 packages=()
@@ -84,6 +84,14 @@ if [ "$wanted" = bench ]; then
   need nginx-light "the server to read from" has_nginx
   need libnginx-mod-http-lua "lets that server answer late, as an object store does" has_nginx_lua
   need openssl "makes the server's certificate" have openssl
+fi
+
+if [ "$wanted" = gpu-bundle ]; then
+  need g++ "compiles libraskio_kvikio.so" compiles c++ c++
+  need binutils "tells which C library the wheel needs" have readelf
+  need python3 "writes the wheel" have python3
+  need python3-pip "fetches KvikIO's wheels" python3 -m pip --version
+  need nginx-light "the server to read from, which the other machine lacks" has_nginx
 fi
 
 have_rust=yes
