@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-    assert!(head.content_range_text.chars().count() <= 80);
+    assert!(head.content_range_words().chars().count() <= 500);
     if let Ok(reply) = check(range, &head) {
         assert!(reply.len <= range.len && reply.len > 0, "{reply:?} for {range}");
         assert!(head.content_encoding.is_none(), "{head:?}");

@@ -51,6 +51,16 @@ impl ContentRange {
     }
 }
 
+impl std::fmt::Display for ContentRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ContentRange::Bytes { first, last, total: Some(total) } => write!(f, "bytes {first}-{last}/{total}"),
+            ContentRange::Bytes { first, last, total: None } => write!(f, "bytes {first}-{last}/*"),
+            ContentRange::Unsatisfied { total } => write!(f, "bytes */{total}"),
+        }
+    }
+}
+
 /// Decimal digits alone: no sign, no blank. No object is larger than 2^63 - 1 bytes, and the greatest number of all
 /// would read as "unknown".
 fn number(text: &str) -> Option<u64> {
@@ -82,8 +92,8 @@ pub struct ResponseHead {
     pub content_length: Option<u64>,
     /// `Content-Range`; `Some(None)` for one that makes no sense.
     pub content_range: Option<Option<ContentRange>>,
-    /// `Content-Range` as written, cut to what an error message can hold.
-    pub content_range_text: String,
+    /// A `Content-Range` that makes no sense, as written, cut to what an error message can hold.
+    senseless_range: Option<String>,
     /// A `Content-Encoding` other than identity.
     pub content_encoding: Option<String>,
     /// `ETag`.
@@ -124,27 +134,29 @@ impl ResponseHead {
         // Length and first letter tell nearly every other header apart before anything is compared or copied.
         match (name.len(), name.first().map(u8::to_ascii_lowercase)) {
             (14, Some(b'c')) if name.eq_ignore_ascii_case(b"content-length") => {
-                self.content_length = if self.chunked { None } else { text(value).as_deref().and_then(number) };
+                self.content_length = if self.chunked { None } else { text(value).and_then(number) };
             }
             (13, Some(b'c')) if name.eq_ignore_ascii_case(b"content-range") => {
                 let value = text(value).unwrap_or_default();
-                self.content_range = Some(ContentRange::parse(&value));
-                self.content_range_text = value.chars().take(80).collect();
+                let range = ContentRange::parse(value);
+                self.content_range = Some(range);
+                // Every good reply has one: nothing is copied of those.
+                self.senseless_range = range.is_none().then(|| value.chars().take(80).collect());
             }
             (17, Some(b't')) if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 self.chunked = true;
                 self.content_length = None;
             }
             (16, Some(b'c')) if name.eq_ignore_ascii_case(b"content-encoding") => {
-                self.content_encoding =
-                    text(value).filter(|value| !value.is_empty() && !value.eq_ignore_ascii_case("identity"));
+                let other = |value: &&str| !value.is_empty() && !value.eq_ignore_ascii_case("identity");
+                self.content_encoding = text(value).filter(other).map(str::to_owned);
             }
             (4, Some(b'e')) if name.eq_ignore_ascii_case(b"etag") => {
-                self.etag = text(value).as_deref().and_then(parse_etag).map(str::to_owned);
+                self.etag = text(value).and_then(parse_etag).map(str::to_owned);
             }
-            (8, Some(b'l')) if name.eq_ignore_ascii_case(b"location") => self.location = text(value),
-            (11, Some(b'r')) if name.eq_ignore_ascii_case(b"retry-after") => self.retry_after = text(value),
-            (19, Some(b'x')) if name.eq_ignore_ascii_case(b"x-amz-bucket-region") => self.bucket_region = text(value),
+            (8, Some(b'l')) if name.eq_ignore_ascii_case(b"location") => self.location = owned(value),
+            (11, Some(b'r')) if name.eq_ignore_ascii_case(b"retry-after") => self.retry_after = owned(value),
+            (19, Some(b'x')) if name.eq_ignore_ascii_case(b"x-amz-bucket-region") => self.bucket_region = owned(value),
             _ => {}
         }
     }
@@ -154,14 +166,27 @@ impl ResponseHead {
         self.content_range.flatten().and_then(ContentRange::total)
     }
 
+    /// `Content-Range` for an error message; empty where there is none.
+    pub fn content_range_words(&self) -> String {
+        match (self.content_range, &self.senseless_range) {
+            (Some(Some(range)), _) => range.to_string(),
+            (_, Some(text)) => super::redact::printable(text, 80),
+            _ => String::new(),
+        }
+    }
+
     /// The kind of error that its status stands for.
     pub fn error_kind(&self) -> ErrorKind {
         ErrorKind::from_http_status(self.status)
     }
 }
 
-fn text(value: &[u8]) -> Option<String> {
-    std::str::from_utf8(value.trim_ascii()).ok().map(str::to_owned)
+fn text(value: &[u8]) -> Option<&str> {
+    std::str::from_utf8(value.trim_ascii()).ok()
+}
+
+fn owned(value: &[u8]) -> Option<String> {
+    text(value).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -289,7 +289,7 @@ pub fn ends_at(range: ByteRange, head: &ResponseHead) -> Option<u64> {
 }
 
 fn check_partial(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
-    let shown = redact::printable(&head.content_range_text, 80);
+    let shown = || head.content_range_words();
     match head.content_range {
         Some(Some(ContentRange::Bytes { first, last, total })) if first == range.start && last < range.end() => {
             let len = last - first + 1;
@@ -301,13 +301,16 @@ fn check_partial(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
             }
             if head.content_length.is_some_and(|length| length > len) {
                 let length = head.content_length.unwrap_or_default();
-                return Err(wrong(format!("the reply announces {length} bytes for the {len} bytes of \"{shown}\"")));
+                return Err(wrong(format!(
+                    "the reply announces {length} bytes for the {len} bytes of \"{}\"",
+                    shown()
+                )));
             }
             Ok(Reply { len, total })
         }
-        Some(Some(_)) => Err(wrong(format!("asked for bytes {range}, the server sent \"{shown}\""))),
+        Some(Some(_)) => Err(wrong(format!("asked for bytes {range}, the server sent \"{}\"", shown()))),
         Some(None) => {
-            Err(wrong(format!("asked for bytes {range}, the server's Content-Range \"{shown}\" makes no sense")))
+            Err(wrong(format!("asked for bytes {range}, the server's Content-Range \"{}\" makes no sense", shown())))
         }
         None => Err(wrong(format!(
             "asked for bytes {range}, the server's 206 does not say which bytes it sends (no Content-Range)"
@@ -332,12 +335,9 @@ pub fn check_stat(probe: bool, head: &ResponseHead) -> Result<Stat> {
         (true, 206) => match head.content_range {
             Some(Some(ContentRange::Bytes { first: 0, last: 0, total: Some(total) })) => Ok(Stat::Size(total)),
             Some(Some(ContentRange::Bytes { total: None, .. })) => {
-                unknown(&format!("the server says \"{}\"", redact::printable(&head.content_range_text, 80)))
+                unknown(&format!("the server says \"{}\"", head.content_range_words()))
             }
-            _ => unknown(&format!(
-                "asked for bytes 0-0, the server says \"{}\"",
-                redact::printable(&head.content_range_text, 80)
-            )),
+            _ => unknown(&format!("asked for bytes 0-0, the server says \"{}\"", head.content_range_words())),
         },
         (true, 200) => match (head.content_length, &head.content_encoding) {
             // One byte that is labelled as one byte: see `check_s3`.
