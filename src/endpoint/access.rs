@@ -35,6 +35,9 @@ pub fn of(opening: &Opening<'_>, origin: &Origin) -> Result<Arc<Access>> {
         }
         (Some(proxy), None) => Some(self::proxy(proxy)?),
         (None, Some(_)) => Some(CString::default()),
+        // libcurl asks for the variables at each request, while the host may be changing its environment (setenv beside getenv can
+        // crash a process). Where none of them is set there is nothing to ask for.
+        (None, None) if !environment_has_any_proxy(opening) => Some(CString::default()),
         (None, None) => None,
     };
     Ok(Arc::new(Access {
@@ -52,8 +55,17 @@ pub fn of(opening: &Opening<'_>, origin: &Origin) -> Result<Arc<Access>> {
 
 /// libcurl asks the same variables, and then no_proxy.
 fn environment_has_proxy(opening: &Opening<'_>) -> bool {
+    is_any_set(opening, &["http_proxy", "all_proxy", "ALL_PROXY"])
+}
+
+/// For plain http or for https, to which a redirect may lead.
+fn environment_has_any_proxy(opening: &Opening<'_>) -> bool {
+    environment_has_proxy(opening) || is_any_set(opening, &["https_proxy", "HTTPS_PROXY"])
+}
+
+fn is_any_set(opening: &Opening<'_>, names: &[&str]) -> bool {
     let env = opening.site.env();
-    ["http_proxy", "all_proxy", "ALL_PROXY"].iter().any(|name| env(name).is_some_and(|value| !value.is_empty()))
+    names.iter().any(|name| env(name).is_some_and(|value| !value.is_empty()))
 }
 
 fn certificate(opening: &Opening<'_>) -> Result<Option<ClientCertificate>> {
@@ -116,7 +128,7 @@ pub fn elsewhere(access: &Access, places: &tls::Places, ca_file: Option<&str>, o
         unverified: access.unverified,
         certificate: None,
         // Who knows what the environment says of that host; libcurl's form is no worse.
-        may_be_proxied: true,
+        may_be_proxied: proxy.as_ref().is_none_or(|proxy| !proxy.is_empty()),
         proxy,
         unix_socket: None,
     }))

@@ -91,6 +91,9 @@ impl<H: Handler> Easy<H> {
         let password = certificate.map(|own| own.password.as_deref().unwrap_or(c""));
         self.optional(curl_sys::CURLOPT_KEYPASSWD, password)?;
         self.optional(curl_sys::CURLOPT_PROXY, access.proxy.as_deref())?;
+        // Without a proxy libcurl would all the same ask the environment for no_proxy, twice a request.
+        let none = access.proxy.as_ref().is_some_and(|proxy| proxy.is_empty());
+        self.optional(curl_sys::CURLOPT_NOPROXY, none.then_some(c"*"))?;
         let (path, hidden) = match &access.unix_socket {
             Some(name) if name.as_bytes().first() == Some(&b'@') => (None, CString::new(&name.as_bytes()[1..]).ok()),
             Some(name) => (Some(name.as_c_str()), None),
