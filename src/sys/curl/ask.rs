@@ -112,7 +112,7 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> std::result::Res
     }
     let wake = EventFd::new()?;
     let mut multi = Multi::new(1)?;
-    let token = multi.add(easy, 0).map_err(|(_, error)| error)?;
+    let token = multi.add(easy, 0, false).map_err(|(_, error)| error)?;
     // Not curl_easy_perform: that is inside libcurl until its end, and a fork waits until nobody is.
     let code = loop {
         multi.advance()?;

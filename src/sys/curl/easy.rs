@@ -7,6 +7,7 @@ use crate::sys::fault::{self, Point};
 use crate::sys::quiet::Inside;
 use curl_sys::{CURL, CURLoption, curl_slist};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -210,12 +211,19 @@ impl<H: Handler> Easy<H> {
         self.optional(missing::CURLOPT_REQUEST_TARGET, target)
     }
 
-    /// Sets the byte range (`a-b`) of the next transfer, or none; copied.
+    /// Sets the byte range (`a-b`, `-n`) of the next transfer, or none; copied.
     ///
     /// # Errors
     /// As [`Easy::new`].
-    pub fn set_range(&mut self, range: Option<&CStr>) -> Result<()> {
-        self.optional(curl_sys::CURLOPT_RANGE, range)
+    pub fn set_range(&mut self, range: Option<&dyn std::fmt::Display>) -> Result<()> {
+        let Some(range) = range else { return self.optional(curl_sys::CURLOPT_RANGE, None) };
+        // Two numbers of 20 digits at most, on the stack: every request has another range.
+        let mut text = [0u8; 64];
+        let written = write!(&mut text[..63], "{range}").is_ok();
+        match CStr::from_bytes_until_nul(&text) {
+            Ok(text) if written => self.string(curl_sys::CURLOPT_RANGE, text),
+            _ => Err(Error::new(ErrorKind::Internal, format!("the range {range} is longer than any"))),
+        }
     }
 
     /// HEAD (true) or GET.
@@ -284,6 +292,35 @@ impl<H: Handler> Easy<H> {
     pub fn name_is_known(&self) -> bool {
         // libcurl notes at least a microsecond.
         !self.seconds(curl_sys::CURLINFO_NAMELOOKUP_TIME).is_zero()
+    }
+
+    /// Whether the running transfer has sent its request, as far as the system took it at once.
+    pub(super) fn has_asked(&self) -> bool {
+        !self.seconds(curl_sys::CURLINFO_PRETRANSFER_TIME).is_zero()
+    }
+
+    /// libcurl's number of the connection that it uses or used last, if there is one.
+    pub(super) fn connection(&self) -> Option<i64> {
+        let mut number: i64 = -1;
+        // SAFETY: this info is a curl_off_t, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), missing::CURLINFO_CONN_ID, &raw mut number) };
+        (number >= 0).then_some(number)
+    }
+
+    /// The socket of that connection, while it is open. libcurl looks through all connections for it.
+    pub(super) fn socket(&self) -> Option<curl_sys::curl_socket_t> {
+        let mut socket: curl_sys::curl_socket_t = -1;
+        // SAFETY: this info is a socket, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), missing::CURLINFO_ACTIVESOCKET, &raw mut socket) };
+        (socket >= 0).then_some(socket)
+    }
+
+    /// Has libcurl stop receiving, and not wait for its socket any more; or go on, and run it at its next chance, whether it had
+    /// stopped or not. False: it has no connection.
+    pub(super) fn pause(&mut self, pause: bool) -> bool {
+        let what = if pause { curl_sys::CURLPAUSE_RECV } else { curl_sys::CURLPAUSE_RECV_CONT };
+        // SAFETY: the handle is alive, and no callback runs now (see `handler`); one that runs within is guarded.
+        unsafe { curl_sys::curl_easy_pause(self.raw.as_ptr(), what) == curl_sys::CURLE_OK }
     }
 
     fn seconds(&self, what: curl_sys::CURLINFO) -> Duration {

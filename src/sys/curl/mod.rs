@@ -29,7 +29,11 @@ pub const OLDEST: u32 = 0x07_55_00;
 
 /// What `curl-sys` 0.4.91 lacks of `curl/curl.h` and `curl/multi.h`; a test compares it with the real headers.
 mod missing {
-    use curl_sys::{CURLMoption, CURLoption};
+    use curl_sys::{CURLINFO, CURLMoption, CURLoption};
+    /// CURLINFO_SOCKET + 44.
+    pub const CURLINFO_ACTIVESOCKET: CURLINFO = 0x50_002C;
+    /// CURLINFO_OFF_T + 64.
+    pub const CURLINFO_CONN_ID: CURLINFO = 0x60_0040;
     pub const CURLOPT_SUPPRESS_CONNECT_HEADERS: CURLoption = 265;
     pub const CURLOPT_ABSTRACT_UNIX_SOCKET: CURLoption = 10_264;
     pub const CURLOPT_REQUEST_TARGET: CURLoption = 10_266;

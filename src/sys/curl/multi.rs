@@ -1,5 +1,8 @@
 //! Many transfers on one thread.
 
+mod settled;
+
+use self::settled::Settled;
 use super::sockets::{self, OriginId, Sockets};
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
@@ -29,6 +32,8 @@ pub struct Multi<H: Handler> {
     free: Vec<usize>,
     /// Transfers to each origin that were added since the last [`Multi::advance`], and have no connection yet.
     added: HashMap<OriginId, usize>,
+    /// Where it stands with libcurl's telling which sockets it waits for.
+    settled: Settled,
     /// A handle could not be removed: libcurl still refers to it, so this multi handle is given up as well.
     broken: bool,
 }
@@ -52,8 +57,15 @@ impl<H: Handler> Multi<H> {
         let raw = NonNull::new(unsafe { curl_sys::curl_multi_init() }).ok_or_else(failed)?;
         // SAFETY: a box's pointer is never null.
         let sockets = unsafe { NonNull::new_unchecked(Box::into_raw(sockets)) };
-        let mut multi =
-            Multi { raw, sockets, entries: Vec::new(), free: Vec::new(), added: HashMap::new(), broken: false };
+        let mut multi = Multi {
+            raw,
+            sockets,
+            entries: Vec::new(),
+            free: Vec::new(),
+            added: HashMap::new(),
+            settled: Settled::default(),
+            broken: false,
+        };
         let data = sockets.as_ptr().cast::<c_void>();
         // SAFETY: the sockets live until the handle is cleaned up; the functions have the types that the options document.
         unsafe {
@@ -113,12 +125,17 @@ impl<H: Handler> Multi<H> {
         (0..self.entries.len()).filter(|&token| self.entries[token].is_some()).collect()
     }
 
-    /// Starts a transfer to this origin.
+    /// Starts a transfer to this origin. `plain`: over TCP alone, without TLS or a proxy.
     ///
     /// # Errors
     /// INTERNAL or OUT_OF_MEMORY from libcurl, with the handle given back: only this transfer fails.
     #[allow(clippy::result_large_err)] // the handle is the point
-    pub fn add(&mut self, mut easy: Easy<H>, origin: OriginId) -> std::result::Result<usize, (Easy<H>, Error)> {
+    pub fn add(
+        &mut self,
+        mut easy: Easy<H>,
+        origin: OriginId,
+        plain: bool,
+    ) -> std::result::Result<usize, (Easy<H>, Error)> {
         let token = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
@@ -139,6 +156,7 @@ impl<H: Handler> Multi<H> {
             Ok(()) => {
                 self.entries[token] = Some(easy);
                 *self.added.entry(origin).or_default() += 1;
+                self.settled.added(token, plain);
                 Ok(token)
             }
             Err(error) => {
@@ -164,7 +182,11 @@ impl<H: Handler> Multi<H> {
     /// When libcurl does not let it go. The handle is then leaked on purpose: libcurl may still use it. Take what its
     /// handler holds first; afterwards this multi handle is good for nothing but being dropped.
     pub fn remove(&mut self, token: usize) -> Result<Option<Easy<H>>> {
-        let Some(easy) = self.entries.get_mut(token).and_then(Option::take) else { return Ok(None) };
+        if self.entries.get(token).is_none_or(Option::is_none) {
+            return Ok(None);
+        }
+        self.let_go(token);
+        let Some(easy) = self.entries[token].take() else { return Ok(None) };
         let _inside = Inside::enter();
         let code = if fault::hit(Point::MultiRemove) {
             CURLM_INTERNAL_ERROR
@@ -208,6 +230,9 @@ impl<H: Handler> Multi<H> {
     /// # Errors
     /// INTERNAL: nothing is known about any of its transfers any more.
     pub fn advance(&mut self) -> Result<()> {
+        if self.settled.is_settled() {
+            return self.advance_settled();
+        }
         while let Some((socket, how)) = self.sockets().next_ready() {
             self.action(socket, how)?;
         }
@@ -223,6 +248,9 @@ impl<H: Handler> Multi<H> {
     /// # Errors
     /// As [`Multi::advance`].
     pub fn advance_all(&mut self) -> Result<()> {
+        if self.settled.is_settled() {
+            return self.unsettle();
+        }
         for socket in self.sockets().all_wanted() {
             self.action(socket, 0)?;
         }
@@ -230,19 +258,25 @@ impl<H: Handler> Multi<H> {
     }
 
     fn action(&mut self, socket: curl_sys::curl_socket_t, how: c_int) -> Result<()> {
-        let _inside = Inside::enter();
-        let code = if fault::hit(Point::MultiAction) {
-            CURLM_INTERNAL_ERROR
-        } else {
-            let mut running: c_int = 0;
+        self.run("curl_multi_socket_action", |raw, running| {
             // SAFETY: the handle is alive, and `&mut self` keeps every handler and the sockets out of reach while
             // callbacks run.
-            unsafe { curl_sys::curl_multi_socket_action(self.raw.as_ptr(), socket, how, &mut running) }
+            unsafe { curl_sys::curl_multi_socket_action(raw, socket, how, running) }
+        })
+    }
+
+    /// Lets libcurl run, which may call back.
+    fn run(&mut self, name: &str, call: impl FnOnce(*mut CURLM, *mut c_int) -> c_int) -> Result<()> {
+        let _inside = Inside::enter();
+        let mut running: c_int = 0;
+        let code = match fault::hit(Point::MultiAction) {
+            true => CURLM_INTERNAL_ERROR,
+            false => call(self.raw.as_ptr(), &raw mut running),
         };
         match (code, self.sockets().refused()) {
             (CURLM_OK, None) => Ok(()),
             (_, Some(error)) => Err(broken("watching a socket", &error)),
-            (code, None) => Err(multi_error("curl_multi_socket_action", code)),
+            (code, None) => Err(multi_error(name, code)),
         }
     }
 

@@ -27,6 +27,10 @@ struct Watch {
     ours: bool,
     /// Where it leads, once libcurl has waited for it.
     origin: OriginId,
+    /// The transfer that was said to use it by [`Sockets::take`], by its token and one; 0: none.
+    user: usize,
+    /// libcurl's number of its connection, where that was asked for.
+    connection: Option<i64>,
 }
 
 /// The sockets and the timer of one multi handle.
@@ -43,6 +47,12 @@ pub struct Sockets {
     idle: HashMap<OriginId, usize>,
     /// Where the transfer of each token goes.
     origins: Vec<OriginId>,
+    /// Connections that libcurl waits for something from, or that a transfer has taken.
+    busy: usize,
+    /// The sockets of connections, by libcurl's number.
+    connections: HashMap<i64, curl_socket_t>,
+    /// A connection was opened, or one that a transfer has taken was closed.
+    disturbed: bool,
     /// The wake-up that ends a wait, once one has been given.
     wake: Option<c_int>,
 }
@@ -61,6 +71,9 @@ impl Sockets {
             refused: None,
             idle: HashMap::new(),
             origins: Vec::new(),
+            busy: 0,
+            connections: HashMap::new(),
+            disturbed: false,
             wake: None,
         })
     }
@@ -128,6 +141,76 @@ impl Sockets {
         all.filter(|(_, watch)| watch.wanted != 0).map(|(fd, _)| fd as curl_socket_t).collect()
     }
 
+    /// Connections that something is waited for from.
+    pub fn busy(&self) -> usize {
+        self.busy
+    }
+
+    /// Whether a connection was opened, or one that a transfer has taken was closed, since this was asked for last.
+    pub fn disturbed(&mut self) -> bool {
+        std::mem::take(&mut self.disturbed)
+    }
+
+    /// libcurl is to be called at once; `disturbed`: what [`Sockets::disturbed`] says then, if nothing else happens.
+    pub fn run_soon(&mut self, disturbed: bool) {
+        self.timer = Some(Instant::now());
+        self.disturbed = disturbed;
+    }
+
+    /// The socket of the connection with this number, once it was noted.
+    pub fn of_connection(&self, number: i64) -> Option<curl_socket_t> {
+        self.connections.get(&number).copied()
+    }
+
+    /// Notes the socket of a connection. False: it is none that was opened here.
+    pub fn note_connection(&mut self, number: i64, fd: curl_socket_t) -> bool {
+        if fd < 0 || !self.watch(fd).ours {
+            return false;
+        }
+        self.watch(fd).connection = Some(number);
+        self.connections.insert(number, fd);
+        true
+    }
+
+    /// Whether all that is waited for on it is that it can be read.
+    pub fn only_reads(&mut self, fd: curl_socket_t) -> bool {
+        let Watch { told, wanted, ours, .. } = *self.watch(fd);
+        ours && told == epoll::READ && wanted == epoll::READ
+    }
+
+    /// The transfer of this token uses the connection with this socket until [`Sockets::release`], and waits for it to be
+    /// readable: libcurl does not say so.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take(&mut self, fd: curl_socket_t, token: usize) -> std::io::Result<()> {
+        let origin = self.origins.get(token).copied();
+        self.want(fd, epoll::READ, origin)?;
+        self.watch(fd).user = token + 1;
+        Ok(())
+    }
+
+    /// The connection with this socket leads where the transfer of this token goes, if nothing has told that yet.
+    pub fn leads(&mut self, fd: curl_socket_t, token: usize) {
+        let before = *self.watch(fd);
+        if let (true, 0, Some(&origin)) = (before.ours, before.origin, self.origins.get(token)) {
+            self.set(fd, Watch { origin, ..before });
+        }
+    }
+
+    /// The transfer of this token does not use this socket any more, if it still did.
+    pub fn release(&mut self, fd: curl_socket_t, token: usize) {
+        let before = *self.watch(fd);
+        if before.user == token + 1 {
+            self.set(fd, Watch { wanted: 0, user: 0, ..before });
+        }
+    }
+
+    /// The transfer that has taken this socket.
+    pub fn user(&mut self, fd: curl_socket_t) -> Option<usize> {
+        self.watch(fd).user.checked_sub(1)
+    }
+
     /// Why a callback ended everything, if one did.
     pub fn refused(&mut self) -> Option<std::io::Error> {
         self.refused.take()
@@ -156,6 +239,7 @@ impl Sockets {
 
     fn set(&mut self, fd: curl_socket_t, watch: Watch) {
         let is_idle = |watch: Watch| watch.ours && watch.wanted == 0;
+        let is_busy = |watch: Watch| watch.ours && watch.wanted != 0;
         let before = std::mem::replace(self.watch(fd), watch);
         if is_idle(before) {
             if let Some(idle) = self.idle.get_mut(&before.origin) {
@@ -166,6 +250,7 @@ impl Sockets {
                 }
             }
         }
+        self.busy = self.busy + usize::from(is_busy(watch)) - usize::from(is_busy(before));
         if is_idle(watch) {
             *self.idle.entry(watch.origin).or_default() += 1;
         }
@@ -174,7 +259,7 @@ impl Sockets {
     /// libcurl waits for this of a socket, or for nothing more. `origin`: for whose sake.
     fn want(&mut self, fd: curl_socket_t, wanted: u32, origin: Option<OriginId>) -> std::io::Result<()> {
         let before = *self.watch(fd);
-        self.set(fd, Watch { wanted, origin: origin.unwrap_or(before.origin), ..before });
+        self.set(fd, Watch { wanted, origin: origin.unwrap_or(before.origin), user: 0, ..before });
         let Watch { told, ours, .. } = before;
         let outcome = match (told, wanted) {
             (_, 0) if ours => return Ok(()),
@@ -197,6 +282,11 @@ impl Sockets {
         // Told, although closing does it too: a forked child may hold a copy, and then closing does not.
         if self.watch(fd).told != 0 {
             self.epoll.remove(fd);
+        }
+        let Watch { user, connection, .. } = *self.watch(fd);
+        self.disturbed |= ours || user != 0;
+        if let Some(number) = connection {
+            self.connections.remove(&number);
         }
         self.set(fd, Watch { ours, ..Watch::default() });
     }

@@ -241,6 +241,7 @@ impl Local {
         let History { failures, resumes, cause, .. } = transfer.history;
         let retry = (transfer.moved_to.is_none() && failures + resumes > 0).then_some(cause);
         let (looks_up, origin) = (course.lookup.is_some(), course.target.origin.id);
+        let plain = course.target.origin.scheme == "http" && !course.target.access.may_be_proxied;
         let easy = match self.idle.pop() {
             Some(easy) => Ok(easy),
             None => Easy::new(Slot::default(), &self.engine.settings),
@@ -266,7 +267,7 @@ impl Local {
                 return Ok(());
             }
         };
-        match multi.add(easy, origin) {
+        match multi.add(easy, origin, plain) {
             Ok(token) => {
                 stats::add(&engine.stats.requests_in_flight, 1);
                 if looks_up {

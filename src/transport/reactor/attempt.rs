@@ -257,10 +257,7 @@ fn apply(easy: &mut Easy<Slot>, wire: &WireRequest) -> Result<()> {
         easy.set_head(wire.head)?;
     }
     if before.is_none_or(|before| before.range != wire.range) {
-        match wire.range {
-            Some(range) => easy.set_range(Some(&crate::sys::curl::c_string("the range", &range.to_string())?))?,
-            None => easy.set_range(None)?,
-        }
+        easy.set_range(wire.range.as_ref().map(|range| range as &dyn std::fmt::Display))?;
     }
     Ok(())
 }

@@ -302,6 +302,9 @@ impl Local {
             self.reap(done.token, done.code)?;
             finished += 1;
         }
+        if let Some(multi) = &mut self.multi {
+            multi.settle()?;
+        }
         Ok(finished)
     }
 
