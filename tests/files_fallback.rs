@@ -69,7 +69,8 @@ fn io_uring_that_is_forbidden_or_missing_leads_to_pread_and_the_reason_is_told()
         ("setup EPERM", SETUP, libc::EPERM, "seccomp"),
         ("setup ENOSYS", SETUP, libc::ENOSYS, "no io_uring"),
         ("enter EPERM", ENTER, libc::EPERM, "io_uring_enter"),
-        ("register EPERM", REGISTER, libc::EPERM, "no READ"),
+        ("register EPERM", REGISTER, libc::EPERM, "io_uring_register: Operation not permitted (os error 1) (a sandbox"),
+        ("register EINVAL", REGISTER, libc::EINVAL, "no READ"),
     ];
     let Some(case) = std::env::var_os(CASE) else {
         for (name, ..) in cases {
@@ -101,6 +102,28 @@ fn io_uring_that_is_forbidden_or_missing_leads_to_pread_and_the_reason_is_told()
     // And without it nothing is asked.
     read(&client_of(LocalBackend::Pread).open(&path), 0, LEN as usize);
     drop(reading);
+}
+
+/// As kernels before 5.12 say it, where a process may lock no memory.
+#[test]
+fn a_ring_that_may_not_be_locked_is_told_with_both_numbers() {
+    const TEST: &str = "a_ring_that_may_not_be_locked_is_told_with_both_numbers";
+    if !child::is_child() {
+        child::succeeds(&mut child::again(TEST));
+        return;
+    }
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a limit of this process of its own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) }, 0);
+    forbid(SETUP, None, libc::ENOMEM);
+    let lines = listen();
+    let files = Directory::new();
+    read(&client(LocalBackend::Auto, CACHED, |_| {}).open(&files.put("data", LEN)), 0, LEN as usize);
+    assert_eq!(heard(&lines, &["WARN", "RLIMIT_MEMLOCK", "bytes are to be locked", ", 0 bytes may be"]), 1);
+    let wanted = client(LocalBackend::Uring, CACHED, |_| {});
+    let error = wanted.0.open(&files.path("data"), ObjectOptions::default()).err().expect("an error");
+    assert_eq!((error.kind(), error.os_code()), (ErrorKind::OutOfMemory, libc::ENOMEM));
+    assert!(error.message().contains("RLIMIT_MEMLOCK"), "{error}");
 }
 
 #[test]
