@@ -11,8 +11,8 @@
 //! several requests.
 //!
 //! Local files are read by the same calls, and written by raskio_write, both with host and CUDA memory: by io_uring where the
-//! kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun cannot be taken back, so
-//! a cancel waits for it.
+//! kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun to move cannot be taken
+//! back, so a cancel or a deadline waits for it; neither waits for a file that the system is still opening.
 
 use super::error::raskio_error;
 use super::handle::raskio_object;

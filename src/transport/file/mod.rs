@@ -3,14 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | [`work`] | a request piece by piece: through the cache or past it, what short reads leave, what errors mean |
-//! | [`pool`] | threads: they open files, ask for sizes, find the end; without io_uring they move the bytes too |
+//! | [`queue`] | what is before the threads |
+//! | [`pool`] | the threads; one of them, the keeper, never asks the system for anything that may last, and ends what is over |
+//! | [`serve`] | what the others do: open files, ask for sizes, find the end; without io_uring they move the bytes too |
 //! | [`ring`] | a thread and a ring for each block device |
 //!
 //! Nothing is started before the first file is opened. A read or a write that the kernel has begun cannot be taken back: its
 //! operation ends when the kernel is done with it.
 
 pub mod pool;
+mod queue;
 pub mod ring;
+mod serve;
 mod work;
 
 use super::{Start, Transfer, Transport};

@@ -1,6 +1,7 @@
 //! The rings: a thread and an io_uring for each block device, so that a slow one holds no other up.
 
-use super::pool::{FOR_A_BUFFER, Pool};
+use super::pool::Pool;
+use super::serve::FOR_A_BUFFER;
 use super::work::{Step, Work};
 use crate::config::{Config, UNLIMITED};
 use crate::error::Result;
