@@ -53,8 +53,12 @@ pub const KINDS: &[Kind] = &[
 pub fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
     match config.local_backend {
         LocalBackend::Auto => start_uring(config, stats.clone()).or_else(|error| {
-            log::warn!(target: "raskio", "local files are read by pread on threads: {}", error.message());
-            start_pread(config, stats)
+            let later = ring::is_temporary(&error);
+            let until = if later { ", until a ring can be had" } else { "" };
+            log::warn!(target: "raskio", "local files are read by pread on threads{until}: {}", error.message());
+            // Each device tries for itself.
+            let rings = later.then(|| Rings::after_a_failure(config));
+            Ok(Arc::new(Files { pool: Pool::start(config, stats, rings)? }) as Arc<dyn Transport>)
         }),
         LocalBackend::Uring => start_uring(config, stats).map_err(|error| {
             error.note("choose AUTO or PREAD as the backend of local files to go on without io_uring")

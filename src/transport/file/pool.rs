@@ -161,6 +161,8 @@ impl Pool {
         if batch.is_empty() {
             return;
         }
+        // With rings they only open files.
+        let move_bytes = self.rings.as_ref().is_none_or(Rings::lacks_some);
         let more = {
             let mut queue = self.queue.lock();
             if queue.closed {
@@ -168,8 +170,7 @@ impl Pool {
                 return self.refuse_soon(batch);
             }
             queue.lanes.push(batch);
-            // With rings they only open files.
-            let wanted = if self.rings.is_some() { 1 } else { queue.lanes.len() };
+            let wanted = if move_bytes { queue.lanes.len() } else { 1 };
             let more = wanted.saturating_sub(queue.idle).min(self.most.saturating_sub(queue.threads));
             queue.threads += more;
             for _ in 0..queue.idle.min(queue.lanes.len()) {
