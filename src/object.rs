@@ -10,7 +10,7 @@ use crate::memory;
 use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan::{self, ByteRange};
-use crate::staging::Target;
+use crate::staging::{NoBytes, Target};
 use crate::sync::Mutex;
 use crate::sys::mem::Buffer;
 use crate::transport::{Ask, End, EndTo, Job, Transfer, Write};
@@ -347,8 +347,8 @@ impl Object {
         })
     }
 
-    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and
-    /// grows. With `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were
+    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, also if
+    /// there is no byte, and grows. With `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were
     /// written: not always the first ones, if it took several requests.
     ///
     /// # Errors
@@ -375,16 +375,17 @@ impl Object {
         let mut target = self.client.target(buffer)?;
         let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;
-        let mut transfers = self.room_for("writing", size, task_size, count)?;
+        // That of no byte makes the file all the same.
+        let mut transfers = self.room_for("writing", size, task_size, count.max(1))?;
         let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
-        let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count)));
-        for range in plan::split(offset, size, task_size) {
-            let (feed, unsynced) = (target.feed(range.len), unsynced.clone());
-            let job = Job::Write(Box::new(Write { range, feed, written: 0, unsynced }));
+        let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count.max(1))));
+        let nothing = (count == 0).then_some(ByteRange { start: offset, len: 0 });
+        for range in plan::split(offset, size, task_size).chain(nothing) {
+            let feed = if range.len > 0 { target.feed(range.len) } else { Box::new(NoBytes) };
+            let job = Job::Write(Box::new(Write { range, feed, written: 0, unsynced: unsynced.clone() }));
             transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), job));
         }
-        let (over, transfers) = if count == 0 { (Some(Part::Whole), vec![]) } else { (None, vec![transfers]) };
-        Ok(Pending::new(self.client.clone(), op, over, transfers))
+        Ok(Pending::new(self.client.clone(), op, None, vec![transfers]))
     }
 
     /// [`Object::write`], waited for. Returns the bytes written.

@@ -114,7 +114,8 @@ pub unsafe extern "C" fn raskio_read_sync(
 }
 
 /// Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
-/// is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
+/// is made if it is missing, also by a write of size 0, and grows if it is shorter. Any thread, callbacks included; does not
+/// wait for the device.
 ///
 /// data: size bytes of host or CUDA memory (raskio_read_options) that nobody changes from the call until the callback begins, also
 ///   after a cancel. NULL is allowed when size is 0. CUDA memory is copied to pinned buffers, in its own context as for

@@ -397,6 +397,7 @@ impl Transfer {
     pub fn describe(&self) -> String {
         match self.job() {
             Job::Read { range, .. } => format!("{}: bytes {range}", self.object.name()),
+            Job::Write(write) if write.range.len == 0 => format!("{}: writing no byte", self.object.name()),
             Job::Write(write) => format!("{}: writing bytes {}", self.object.name(), write.range),
             Job::End(end) => format!("{}: the last {} bytes", self.object.name(), end.len),
             Job::Stat { .. } => format!("{}: stat", self.object.name()),
