@@ -765,7 +765,7 @@ RASKIO_EXPORT uint32_t raskio_endpoint_infer(const char *url) RASKIO_NOEXCEPT;
  *
  * client: the object keeps its own reference to it.
  * url: UTF-8, NUL-ended, copied. User name and password in it, and everything after '?', stay out of messages and
- * logs.
+ * logs. A path that is not UTF-8, or holds control characters, is given as file:///path, with %XX for each such byte.
  * options: may be NULL.
  * object_out: receives the object, which must eventually be given to raskio_object_release.
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
