@@ -218,6 +218,12 @@ impl ObjectCore {
     }
 }
 
+impl op::Named for ObjectCore {
+    fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+}
+
 /// One remote object or local file.
 pub struct Object {
     client: Arc<Client>,
@@ -303,7 +309,7 @@ impl Object {
     /// # Errors
     /// SHUT_DOWN, FORKED.
     pub fn stat(self: &Arc<Self>, options: &ReadOptions, done: Completion) -> Result<Pending> {
-        let op = self.client.begin(1, deadline(options), self.about(OpKind::Stat, 0, 0), done)?;
+        let op = self.begin(1, options, self.about(OpKind::Stat, 0, 0), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Stat { probe: false });
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
     }
@@ -327,7 +333,7 @@ impl Object {
         let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("reading", size, task_size, count)?;
-        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Read, offset, size), done)?;
+        let op = self.begin(count.max(1), options, self.about(OpKind::Read, offset, size), done)?;
         for range in plan::split(offset, size, task_size) {
             let sink = target.next(range.len);
             transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Read { range, sink }));
@@ -377,7 +383,7 @@ impl Object {
         let count = plan::checked_count(self.name(), size, task_size)?;
         // That of no byte makes the file all the same.
         let mut transfers = self.room_for("writing", size, task_size, count.max(1))?;
-        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
+        let op = self.begin(count.max(1), options, self.about(OpKind::Write, offset, size), done)?;
         let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count.max(1))));
         let nothing = (count == 0).then_some(ByteRange { start: offset, len: 0 });
         for range in plan::split(offset, size, task_size).chain(nothing) {
@@ -449,9 +455,22 @@ impl Object {
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         plan::checked_count(self.name(), len, target.request_size(task_size))?;
         let job = end_of(&self.core, target, len, task_size);
-        let op = self.client.begin(1, deadline(options), self.about(OpKind::Read, 0, len), done)?;
+        let op = self.begin(1, options, self.about(OpKind::Read, 0, len), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), job);
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
+    }
+
+    /// Counts an operation of so many requests in.
+    fn begin(
+        &self,
+        requests: usize,
+        options: &ReadOptions,
+        about: About<'_>,
+        done: Completion,
+    ) -> Result<Arc<Operation>> {
+        let op = self.client.begin(requests, deadline(options), about, done)?;
+        op.concerns(self.core.clone());
+        Ok(op)
     }
 
     fn about(&self, kind: OpKind, offset: u64, size: u64) -> About<'_> {

@@ -10,8 +10,8 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use support::files::{CACHED, Directory, client, each_local_backend, source, writable};
-use support::{LONG, Outcome, TestClient, read, start, stat};
+use support::files::{CACHED, Directory, Lease, client, each_local_backend, source, writable};
+use support::{LONG, Outcome, TestClient, ms, read, start, start_with, stat};
 
 /// Starts a write of one byte.
 fn start_write(object: &Arc<raskio::object::Object>, options: &ReadOptions) -> (Arc<Operation>, Receiver<Outcome>) {
@@ -119,5 +119,25 @@ fn options_about_a_server_are_refused_by_name() {
         }
         let error = refused(&client, "file:a", plain());
         assert!(error.message().starts_with("cannot open file:a: "), "{error}");
+    });
+}
+
+#[test]
+fn a_deadline_and_a_cancel_name_the_file() {
+    let files = Directory::new();
+    each_local_backend(|local| {
+        let path = files.put("stuck", 10);
+        let lease = Lease::on(&path);
+        let client = client(local, CACHED, |_| {});
+        let object = writable(&client, &path);
+        let late = ReadOptions { deadline: Some(ms(20)), ..ReadOptions::default() };
+        start_with(&object, 0, 10, &late).fails(ErrorKind::TimedOut, &[&path, "deadline of 20 ms"]);
+        let mut reading = start(&object, 0, 10);
+        reading.op.cancel();
+        reading.fails(ErrorKind::Cancelled, &[&path, "cancelled by the caller"]);
+        let (op, outcome) = start_write(&object, &ReadOptions::default());
+        op.cancel();
+        outcome.recv_timeout(LONG).expect("a callback").fails(ErrorKind::Cancelled, &[&path]);
+        lease.give_back();
     });
 }

@@ -56,13 +56,6 @@ pub struct Kind {
 /// Every kind for remote objects; those for local files are in [`file::KINDS`].
 pub const KINDS: &[Kind] = &[thread_pool::KIND, reactor::pool::KIND];
 
-/// The deadline of `op` is over.
-fn fail_late(op: &Operation) {
-    let limit = op.deadline().unwrap_or_else(Instant::now).saturating_duration_since(op.started());
-    let words = format!("the operation's deadline of {:.1} s is over", limit.as_secs_f64());
-    op.fail(Error::new(ErrorKind::TimedOut, words));
-}
-
 /// What a request does.
 pub enum Job {
     /// There turned out to be nothing to read.

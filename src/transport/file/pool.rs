@@ -15,7 +15,7 @@ use crate::sys::mem::Pages;
 use crate::sys::process;
 use crate::thread_group::ThreadGroup;
 use crate::transport::reactor::engine::{Stop, shut_down};
-use crate::transport::{Job, Transfer, fail_late};
+use crate::transport::{Job, Transfer};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -265,7 +265,7 @@ impl Pool {
                 Next::Do(Chore::Nothing(parts)) => {
                     parts.into_iter().for_each(|(op, part)| op.finish(&part, 0, 0, Ok(())));
                 }
-                Next::Do(Chore::Fail(ops)) => ops.iter().filter_map(Weak::upgrade).for_each(|op| fail_late(&op)),
+                Next::Do(Chore::Fail(ops)) => ops.iter().filter_map(Weak::upgrade).for_each(|op| op.fail_late()),
                 Next::Do(Chore::Refuse(late)) => late.into_iter().for_each(|transfer| self.refuse(transfer)),
                 Next::Stop => return,
             }
