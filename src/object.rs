@@ -377,7 +377,7 @@ impl Object {
         }
         let buffer = buffer.into();
         let size = buffer.len();
-        plan::check_bounds(self.name(), offset, size, None)?;
+        plan::check_write(self.name(), offset, size)?;
         let mut target = self.client.target(buffer)?;
         let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;

@@ -8,10 +8,11 @@ use raskio::object::{ObjectOptions, ReadOptions};
 use raskio::op::{OpResult, Operation};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use support::files::{CACHED, Directory, Lease, client, each_local_backend, source, writable};
-use support::{LONG, Outcome, TestClient, ms, read, start, start_with, stat};
+use support::{LONG, Outcome, TestClient, child, ms, read, start, start_with, stat};
 
 /// Starts a write of one byte.
 fn start_write(object: &Arc<raskio::object::Object>, options: &ReadOptions) -> (Arc<Operation>, Receiver<Outcome>) {
@@ -78,6 +79,81 @@ fn opened_from_c(path: &[u8]) -> String {
         client::raskio_client_release(client);
         message
     }
+}
+
+#[test]
+fn what_the_system_says_of_a_path_comes_with_what_can_be_done() {
+    let files = Directory::new();
+    let (loops, file) = (files.path("loop"), files.put("file", 10));
+    symlink(&loops, &loops).unwrap();
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        let long = files.path(&"n".repeat(256));
+        let beneath = format!("{file}/x");
+        let none = files.path("none");
+        for (path, kind, errno, words) in [
+            (&none, ErrorKind::NotFound, libc::ENOENT, "look at the path"),
+            (&beneath, ErrorKind::NotFound, libc::ENOTDIR, "no directory"),
+            (&loops, ErrorKind::Io, libc::ELOOP, "symbolic links"),
+            (&long, ErrorKind::InvalidArgument, libc::ENAMETOOLONG, "255 bytes"),
+        ] {
+            let error = start(&client.open(path), 0, 1).fails(kind, &[path, "opening the file to read it", words]);
+            assert_eq!(error.os_code(), errno, "{error}");
+        }
+        let relative = ObjectOptions { endpoint: Some(6), ..ObjectOptions::default() };
+        let object = client.0.open("no/such", relative).unwrap();
+        start(&object, 0, 1).fails(ErrorKind::NotFound, &["no/such", "working directory"]);
+        let error =
+            start(&client.open(&files.forbidden()), 0, 1).fails(ErrorKind::PermissionDenied, &["may not read it"]);
+        assert!(error.message().contains("the user "), "{error}");
+        // A write says what a write needs.
+        let nowhere = files.path("nowhere/file");
+        for (path, kind, words) in [
+            (&nowhere, ErrorKind::NotFound, "a directory of its path is missing"),
+            (&files.path(""), ErrorKind::InvalidArgument, "name a file in it"),
+        ] {
+            let outcome = write(&writable(&client, path));
+            outcome.fails(kind, &[path, "writing bytes 0-0", "to read and write it", words]);
+        }
+        let unmade = writable(&client, &none);
+        start(&unmade, 0, 1).fails(ErrorKind::NotFound, &["made by its first write"]);
+        let never = Box::new(|_: &OpResult<'_>| panic!("called for a write that was not accepted"));
+        let error =
+            unmade.write(u64::MAX, source(b"x"), &ReadOptions::default(), false, never).err().expect("an error");
+        assert!(error.message().starts_with("cannot write 1 bytes"), "{error}");
+    });
+}
+
+#[test]
+fn descriptors_that_have_run_out_are_told_with_the_limit() {
+    const TEST: &str = "descriptors_that_have_run_out_are_told_with_the_limit";
+    if !child::is_child() {
+        child::succeeds(&mut child::again(TEST));
+        return;
+    }
+    let files = Directory::new();
+    each_local_backend(|local| {
+        let path = files.put("data", 10);
+        let client = client(local, CACHED, |_| {});
+        let object = client.open(&path);
+        let other = client.open(&files.put("other", 10));
+        read(&other, 0, 10);
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let set = |rlim_cur, rlim_max| {
+            // SAFETY: a limit of this process of its own.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur, rlim_max }) }, 0);
+        };
+        // SAFETY: one writable rlimit is passed.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+        set(3, limit.rlim_max);
+        let error = object.stat_sync().unwrap_err();
+        set(limit.rlim_cur, limit.rlim_max);
+        assert_eq!((error.kind(), error.os_code()), (ErrorKind::Io, libc::EMFILE));
+        for word in [&path, "RLIMIT_NOFILE, 3", "ulimit -n"] {
+            assert!(error.message().contains(word), "{error}");
+        }
+        read(&object, 0, 10);
+    });
 }
 
 #[test]
