@@ -490,7 +490,8 @@ RASKIO_EXPORT void raskio_client_release(raskio_client *client) RASKIO_NOEXCEPT;
 /**
  * Ends every operation with SHUT_DOWN, each through its callback, stops the threads, and waits for both. Afterwards
  * the client and its objects refuse work with SHUT_DOWN; their handles must still be released. May be called again,
- * from any thread, also while another one is inside it. Blocks, so not from a callback.
+ * from any thread, also while another one is inside it. Blocks, so not from a callback. A thread that the system has kept
+ * inside opening a local file for 2 s, or asking for its size, is not waited for: it holds nothing of the caller's.
  *
  * timeout_ms: how long to wait; RASKIO_UNLIMITED: until it is done; 0: start it and look.
  * error_out: may be NULL; as for raskio_client_new.
@@ -764,7 +765,7 @@ RASKIO_EXPORT uint32_t raskio_endpoint_infer(const char *url) RASKIO_NOEXCEPT;
  *
  * client: the object keeps its own reference to it.
  * url: UTF-8, NUL-ended, copied. User name and password in it, and everything after '?', stay out of messages and
- * logs.
+ * logs. A path that is not UTF-8, or holds control characters, is given as file:///path, with %XX for each such byte.
  * options: may be NULL.
  * object_out: receives the object, which must eventually be given to raskio_object_release.
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
@@ -856,8 +857,8 @@ RASKIO_EXPORT raskio_status raskio_object_drop_cache(raskio_object *object, rask
  * several requests.
  *
  * Local files are read by the same calls, and written by raskio_write, both with host and CUDA memory: by io_uring where the
- * kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun cannot be taken back, so
- * a cancel waits for it. */
+ * kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun to move cannot be taken
+ * back, so a cancel or a deadline waits for it; neither waits for a file that the system is still opening. */
 
 /**
  * Reads size bytes from offset into data, and calls back. Any thread, callbacks included; does not wait for the
@@ -898,7 +899,8 @@ RASKIO_EXPORT raskio_status raskio_read_sync(
 
 /**
  * Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
- * is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
+ * is made if it is missing, also by a write of size 0, and grows if it is shorter. Any thread, callbacks included; does not
+ * wait for the device.
  *
  * data: size bytes of host or CUDA memory (raskio_read_options) that nobody changes from the call until the callback begins, also
  *   after a cancel. NULL is allowed when size is 0. CUDA memory is copied to pinned buffers, in its own context as for

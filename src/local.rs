@@ -6,6 +6,7 @@ use crate::plan::direct::{self, Direct, Piece};
 use crate::sync::Mutex;
 use crate::sys::file::{Alignment, Facts, File, How, Type};
 use crate::sys::mem::page_size;
+use crate::sys::process;
 use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
@@ -92,13 +93,16 @@ impl LocalFile {
             return Ok(file);
         }
         let how = How { write: self.writable, create: self.writable && for_write, direct: false };
-        let file = File::open(&self.path, how).map_err(|error| Error::os("opening the file", &error))?;
+        let file = File::open(&self.path, how).map_err(|error| self.not_opened(how, &error))?;
         let facts = file.facts().map_err(|error| Error::os("asking for its size", &error))?;
         match facts.kind {
             Type::Regular | Type::Block => {}
             Type::Directory => return Err(Error::invalid("it is a directory; name a file in it")),
             Type::Other => {
-                return Err(Error::invalid("it is neither a file nor a block device, and cannot be read at an offset"));
+                let moved = if for_write { "written" } else { "read" };
+                return Err(Error::invalid(format!(
+                    "it is neither a file nor a block device, and cannot be {moved} at an offset"
+                )));
             }
         }
         let wanted = self.bypass.unwrap_or(config.read || (self.writable && config.write));
@@ -111,6 +115,40 @@ impl LocalFile {
         let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, bypass, facts });
         *self.opened.lock() = Some(file.clone());
         Ok(file)
+    }
+
+    /// Why the system does not open it, and what can be done.
+    fn not_opened(&self, how: How, error: &io::Error) -> Error {
+        let doing = if how.write { "opening the file to read and write it" } else { "opening the file to read it" };
+        let made = Error::os(doing, error);
+        let relative = !self.path.to_bytes().starts_with(b"/");
+        match error.raw_os_error().unwrap_or(0) {
+            libc::ENOENT if how.create => made.note("a directory of its path is missing, and a write makes the file only; make it"),
+            libc::ENOENT if relative => made.note("look at the path, which begins in the working directory of the process"),
+            libc::ENOENT if how.write => made.note("look at the path; the file is made by its first write"),
+            libc::ENOENT => made.note("look at the path"),
+            libc::ENOTDIR => made.note("a part of its path is no directory; look at the path"),
+            libc::EISDIR => made.note("it is a directory; name a file in it"),
+            libc::EACCES if how.write => made.note(format_args!(
+                "{} may not read and write it, or not search a directory of its path; look at their modes, or open it without \
+                 RASKIO_OBJECT_WRITABLE to read it",
+                user()
+            )),
+            libc::EACCES => made.note(format_args!(
+                "{} may not read it, or not search a directory of its path; look at their modes",
+                user()
+            )),
+            libc::EPERM => made.note("it is immutable or sealed, or a security module forbids it; see lsattr"),
+            libc::EROFS => made.note(
+                "its file system is mounted read-only; open it without RASKIO_OBJECT_WRITABLE to read it, or name one elsewhere",
+            ),
+            libc::ETXTBSY => made.note("it is a program that runs; write another file, and rename that"),
+            libc::ELOOP => made.note("its path has more than 40 symbolic links, as a rule one that leads to itself; look at the links"),
+            libc::ENAMETOOLONG => made.note("each name in a path has at most 255 bytes, and the path 4095; use shorter names"),
+            libc::ENXIO | libc::ENODEV => made.note("there is no device behind it, or it is a socket; name a file"),
+            libc::ESTALE => made.note("its file server does not know it any more; open the object anew"),
+            _ => exhausted(made),
+        }
     }
 
     fn open_direct(&self, file: &File, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {
@@ -213,14 +251,33 @@ impl OpenFile {
     }
 }
 
-/// A kind of error beside the table: the disk is full.
-pub fn write_failed(what: impl Display, error: &io::Error) -> Error {
-    let made = Error::os(what, error);
-    match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => made.note("make room, and write it again"),
-        Some(libc::EFBIG) => made.note("the file would be larger than the file system or the process's limit allows"),
+/// Who may or may not.
+fn user() -> String {
+    format!("the user {}", process::user())
+}
+
+/// What to do where something of the system's has run out.
+fn exhausted(made: Error) -> Error {
+    match made.os_code() {
+        libc::EMFILE => {
+            let limit = process::open_file_limit().map_or_else(String::new, |limit| format!(", {limit}"));
+            made.note(format_args!(
+                "this process has as many files open as it may (RLIMIT_NOFILE{limit}); release objects that are not needed, or \
+                 raise it with ulimit -n"
+            ))
+        }
+        libc::ENFILE => made.note("the system has as many files open as it may; see the sysctl fs.file-max"),
+        libc::ENOMEM => made.note("the system is short of memory"),
+        libc::ENOSPC | libc::EDQUOT => made.note("make room, and write it again"),
+        libc::EFBIG => made.note("the file would be larger than the file system or the process's limit allows"),
+        libc::EIO => made.note("the device or the file server failed; see the system's log"),
         _ => made,
     }
+}
+
+/// The error of a read or a write, and what can be done.
+pub fn failed(what: impl Display, error: &io::Error) -> Error {
+    exhausted(Error::os(what, error))
 }
 
 /// The error for bytes that a file does not have.

@@ -10,7 +10,7 @@ use crate::memory;
 use crate::op::items::Part;
 use crate::op::{self, Completion, OpResult, Operation};
 use crate::plan::{self, ByteRange};
-use crate::staging::Target;
+use crate::staging::{NoBytes, Target};
 use crate::sync::Mutex;
 use crate::sys::mem::Buffer;
 use crate::transport::{Ask, End, EndTo, Job, Transfer, Write};
@@ -218,6 +218,12 @@ impl ObjectCore {
     }
 }
 
+impl op::Named for ObjectCore {
+    fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+}
+
 /// One remote object or local file.
 pub struct Object {
     client: Arc<Client>,
@@ -303,7 +309,7 @@ impl Object {
     /// # Errors
     /// SHUT_DOWN, FORKED.
     pub fn stat(self: &Arc<Self>, options: &ReadOptions, done: Completion) -> Result<Pending> {
-        let op = self.client.begin(1, deadline(options), self.about(OpKind::Stat, 0, 0), done)?;
+        let op = self.begin(1, options, self.about(OpKind::Stat, 0, 0), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Stat { probe: false });
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
     }
@@ -327,7 +333,7 @@ impl Object {
         let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;
         let mut transfers = self.room_for("reading", size, task_size, count)?;
-        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Read, offset, size), done)?;
+        let op = self.begin(count.max(1), options, self.about(OpKind::Read, offset, size), done)?;
         for range in plan::split(offset, size, task_size) {
             let sink = target.next(range.len);
             transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), Job::Read { range, sink }));
@@ -347,8 +353,8 @@ impl Object {
         })
     }
 
-    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, and
-    /// grows. With `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were
+    /// Writes what is in `buffer` to a local file that was opened as writable, from `offset` on; it is made if it is missing, also if
+    /// there is no byte, and grows. With `durable` the completion waits until the bytes are on the device. A write that fails tells how many bytes were
     /// written: not always the first ones, if it took several requests.
     ///
     /// # Errors
@@ -371,20 +377,21 @@ impl Object {
         }
         let buffer = buffer.into();
         let size = buffer.len();
-        plan::check_bounds(self.name(), offset, size, None)?;
+        plan::check_write(self.name(), offset, size)?;
         let mut target = self.client.target(buffer)?;
         let task_size = target.request_size(options.task_size.unwrap_or(self.client.config().task_size));
         let count = plan::checked_count(self.name(), size, task_size)?;
-        let mut transfers = self.room_for("writing", size, task_size, count)?;
-        let op = self.client.begin(count.max(1), deadline(options), self.about(OpKind::Write, offset, size), done)?;
-        let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count)));
-        for range in plan::split(offset, size, task_size) {
-            let (feed, unsynced) = (target.feed(range.len), unsynced.clone());
-            let job = Job::Write(Box::new(Write { range, feed, written: 0, unsynced }));
+        // That of no byte makes the file all the same.
+        let mut transfers = self.room_for("writing", size, task_size, count.max(1))?;
+        let op = self.begin(count.max(1), options, self.about(OpKind::Write, offset, size), done)?;
+        let unsynced = durable.then(|| Arc::new(AtomicUsize::new(count.max(1))));
+        let nothing = (count == 0).then_some(ByteRange { start: offset, len: 0 });
+        for range in plan::split(offset, size, task_size).chain(nothing) {
+            let feed = if range.len > 0 { target.feed(range.len) } else { Box::new(NoBytes) };
+            let job = Job::Write(Box::new(Write { range, feed, written: 0, unsynced: unsynced.clone() }));
             transfers.push(Transfer::new(op.clone(), Part::Whole, self.core.clone(), job));
         }
-        let (over, transfers) = if count == 0 { (Some(Part::Whole), vec![]) } else { (None, vec![transfers]) };
-        Ok(Pending::new(self.client.clone(), op, over, transfers))
+        Ok(Pending::new(self.client.clone(), op, None, vec![transfers]))
     }
 
     /// [`Object::write`], waited for. Returns the bytes written.
@@ -448,9 +455,22 @@ impl Object {
         let task_size = options.task_size.unwrap_or(self.client.config().task_size);
         plan::checked_count(self.name(), len, target.request_size(task_size))?;
         let job = end_of(&self.core, target, len, task_size);
-        let op = self.client.begin(1, deadline(options), self.about(OpKind::Read, 0, len), done)?;
+        let op = self.begin(1, options, self.about(OpKind::Read, 0, len), done)?;
         let transfer = Transfer::new(op.clone(), Part::Whole, self.core.clone(), job);
         Ok(Pending::new(self.client.clone(), op, None, vec![vec![transfer]]))
+    }
+
+    /// Counts an operation of so many requests in.
+    fn begin(
+        &self,
+        requests: usize,
+        options: &ReadOptions,
+        about: About<'_>,
+        done: Completion,
+    ) -> Result<Arc<Operation>> {
+        let op = self.client.begin(requests, deadline(options), about, done)?;
+        op.concerns(self.core.clone());
+        Ok(op)
     }
 
     fn about(&self, kind: OpKind, offset: u64, size: u64) -> About<'_> {

@@ -10,8 +10,15 @@ use std::time::Instant;
 /// Counts threads. Part of what they share, which lasts as long as any of them.
 #[derive(Default)]
 pub struct ThreadGroup {
-    running: Mutex<usize>,
+    count: Mutex<Count>,
     ended: Condvar,
+}
+
+#[derive(Default)]
+struct Count {
+    running: usize,
+    /// Of those: inside the system, for as long as that likes.
+    away: usize,
 }
 
 thread_local! {
@@ -35,29 +42,47 @@ impl ThreadGroup {
         body: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
         let of_thread = shared.clone();
-        *group(shared).running.lock() += 1;
+        group(shared).count.lock().running += 1;
         let started = process::spawn(name, move || {
             let group = group(&of_thread);
             MINE.with(|mine| mine.set(address(group)));
             body();
-            *group.running.lock() -= 1;
+            group.count.lock().running -= 1;
             group.ended.notify_all();
         });
         if started.is_err() {
-            *group(shared).running.lock() -= 1;
+            group(shared).count.lock().running -= 1;
         }
         started
     }
 
+    /// Makes a call of the system's that may last for ever, on a thread of this group. It must not panic.
+    pub fn away<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.count.lock().away += 1;
+        self.ended.notify_all();
+        let result = call();
+        self.count.lock().away -= 1;
+        result
+    }
+
     /// Waits until every thread but the calling one has ended; false if `deadline` came first.
     pub fn wait_ended(&self, deadline: Option<Instant>) -> bool {
+        self.wait(deadline, |count| count.running)
+    }
+
+    /// Waits until every thread but the calling one has ended or is [`away`](ThreadGroup::away); false if `deadline` came first.
+    pub fn wait_ended_or_away(&self, deadline: Option<Instant>) -> bool {
+        self.wait(deadline, |count| count.running - count.away)
+    }
+
+    fn wait(&self, deadline: Option<Instant>, left: fn(&Count) -> usize) -> bool {
         let own = usize::from(MINE.with(Cell::get) == address(self));
-        let mut running = self.running.lock();
-        while *running > own {
+        let mut count = self.count.lock();
+        while left(&count) > own {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return false;
             }
-            running = self.ended.wait_until(running, deadline);
+            count = self.ended.wait_until(count, deadline);
         }
         true
     }

@@ -89,6 +89,21 @@ fn writable(client: &DeviceClient, path: &str, direct: Option<bool>) -> Arc<Obje
 }
 
 #[test]
+fn a_write_of_no_byte_of_device_memory_makes_the_file_and_takes_no_buffer() {
+    let _gpu = Gpu::new();
+    let files = Directory::new();
+    each_local_backend(|local| {
+        let client = client(local, |_| {});
+        let object = writable(&client, &files.path(&format!("empty-{local:?}")), None);
+        let memory = DeviceMemory::new(0);
+        assert_eq!(start_write(&object, 0, &memory, None).succeeds().bytes, 0);
+        assert_eq!(files.get(&format!("empty-{local:?}")), b"");
+        assert_eq!(client.stats().bounce_buffers_total, 0);
+        memory.free();
+    });
+}
+
+#[test]
 fn what_is_written_from_device_memory_is_in_the_file() {
     let gpu = Gpu::new();
     let files = Directory::new();

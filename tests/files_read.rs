@@ -6,10 +6,9 @@ use raskio::batch::{BatchOptions, Gap};
 use raskio::config::LocalBackend;
 use raskio::error::ErrorKind;
 use raskio::object::{ObjectOptions, ReadOptions};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::batch::{Batch, last, range};
-use support::files::{CACHED, DIRECT, Directory, OVER, client, each_local_backend, has_uring};
+use support::files::{CACHED, DIRECT, Directory, Lease, OVER, client, each_local_backend, has_uring};
 use support::{LONG, ms, read, start, start_last, start_with, stat};
 
 const KIB: usize = 1 << 10;
@@ -120,22 +119,14 @@ fn a_read_of_a_file_that_is_being_opened_is_accepted_at_once() {
     let files = Directory::new();
     each_local_backend(|local| {
         let path = files.put("leased", 1000);
-        let leased = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        // SAFETY: the descriptor is open, and no pointers are passed.
-        let control = |what: i32, value: i32| unsafe { libc::fcntl(leased.as_raw_fd(), what, value) };
-        // Linux's number; the usual signal, SIGIO, would end the process.
-        const F_SETSIG: i32 = 10;
-        assert_eq!((control(F_SETSIG, libc::SIGURG), control(libc::F_SETLEASE, libc::F_WRLCK)), (0, 0));
+        let lease = Lease::on(&path);
         let client = client(local, CACHED, |_| {});
         let object = client.open(&path);
         let mut first = start(&object, 0, 1000);
-        // Asked for back: the file is being opened, and that waits.
-        while control(libc::F_GETLEASE, 0) == libc::F_WRLCK {
-            std::thread::yield_now();
-        }
+        lease.wait_for_opener();
         let mut second = start(&object, 10, 100);
         assert!(!first.is_over() && !second.is_over());
-        assert_eq!(control(libc::F_SETLEASE, libc::F_UNLCK), 0);
+        lease.give_back();
         first.succeeds();
         second.succeeds();
     });

@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use support::batch::{Batch, last};
-use support::files::{CACHED, DIRECT, Directory, client, each_local_backend, source, writable};
-use support::{LONG, Outcome, child, read, start_last, stat, try_start};
+use support::files::{CACHED, DIRECT, Directory, Lease, client, each_local_backend, source, writable};
+use support::{LONG, Outcome, child, ms, read, start_last, stat, try_start};
 
 const MIB: usize = 1 << 20;
 
@@ -114,9 +114,14 @@ fn a_durable_write_leaves_nothing_to_be_written_back() {
     each_local_backend(|local| {
         let client = client(local, CACHED, |options| options.task_size = Some(100_000));
         let bytes = pattern(MIB);
-        for durable in [true, false] {
-            let path = files.path(&format!("{local:?}-{durable}"));
-            write(&writable(&client, &path), 0, &bytes, durable).succeeds();
+        for (durable, later) in [(true, false), (true, true), (false, false)] {
+            let path = files.path(&format!("{local:?}-{durable}-{later}"));
+            let object = writable(&client, &path);
+            write(&object, 0, &bytes, durable && !later).succeeds();
+            if later {
+                // Of no byte, and it waits for what was written before.
+                write(&object, 0, b"", true).succeeds();
+            }
             let dirty = dirty_pages(&path, MIB);
             // The kernel may have begun to write back what it need not yet; and in memory nothing is ever written back.
             if durable && in_memory(&path) {
@@ -162,6 +167,33 @@ fn what_cannot_be_written_is_refused_at_the_call_or_says_why() {
         assert!(!std::path::Path::new(&unmade).exists());
         assert_eq!(write(&writable(&client, &path), 0, b"", true).succeeds().bytes, 0);
         assert_eq!(files.get("data"), pattern(100));
+    });
+}
+
+#[test]
+fn a_write_of_no_byte_makes_the_file_and_ends_like_any_other() {
+    let files = Directory::new();
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        for durable in [false, true] {
+            let name = format!("empty-{local:?}-{durable}");
+            let object = writable(&client, &files.path(&name));
+            let outcome = write(&object, 4096, b"", durable);
+            assert_eq!((outcome.succeeds().bytes, outcome.offset), (0, 4096));
+            assert_eq!(files.get(&name), b"");
+            assert_eq!((stat(&object).unwrap(), object.size()), (0, Some(0)));
+            // Nor does it change one that is there.
+            write(&object, 0, &pattern(100), durable).succeeds();
+            assert_eq!(write(&object, 7, b"", durable).succeeds().bytes, 0);
+            assert_eq!(files.get(&name), pattern(100));
+        }
+        let nowhere = files.path("nowhere/file");
+        write(&writable(&client, &nowhere), 0, b"", true).fails(ErrorKind::NotFound, &[&nowhere, "writing no byte"]);
+        let lease = Lease::on(&files.put("stuck", 10));
+        let stuck = writable(&client, &files.path("stuck"));
+        let options = ReadOptions { deadline: Some(ms(50)), ..ReadOptions::default() };
+        write_with(&stuck, 0, b"", &options, false).fails(ErrorKind::TimedOut, &[]);
+        lease.give_back();
     });
 }
 
@@ -221,7 +253,10 @@ fn a_full_and_a_read_only_file_system_say_so_with_what_was_written() {
     each_local_backend(|local| {
         let client = client(local, CACHED, |_| {});
         let outcome = write(&writable(&client, &files.path("new")), 0, b"x", false);
-        assert_eq!(outcome.fails(ErrorKind::PermissionDenied, &["Read-only"]).os_code(), libc::EROFS);
+        assert_eq!(
+            outcome.fails(ErrorKind::PermissionDenied, &["Read-only", "mounted read-only"]).os_code(),
+            libc::EROFS
+        );
     });
 }
 

@@ -438,7 +438,8 @@ fn device_reads_of_a_thread_pool() {
     device_reads(Backend::EasyThreadpool);
 }
 
-/// Files: read and written by many threads at a time, some reads cancelled, some objects released at once, with trims between them.
+/// Files: read and written by many threads at a time, some reads cancelled or late, also while their file is opened, some objects
+/// released at once, with trims between them.
 #[test]
 fn files_of_every_backend() {
     use support::files::{DIRECT, Directory, client, local_backends, source, writable};
@@ -457,9 +458,16 @@ fn files_of_every_backend() {
             let bytes = pattern_at(0, 30_000);
             for round in 0..ROUNDS / 10 {
                 let object = of_threads.open(&path, ObjectOptions::default()).unwrap();
-                let mut reading = support::start(&object, (index * 1000 + round) as u64, 300_000);
+                let soon = std::time::Duration::from_micros(50 * (round as u64 + 1));
+                let deadline = ((index + round) % 5 == 4).then_some(soon);
+                let options = ReadOptions { deadline, ..ReadOptions::default() };
+                let mut reading = support::start_with(&object, (index * 1000 + round) as u64, 300_000, &options);
                 drop(object);
-                match (index + round) % 4 {
+                match (index + round) % 5 {
+                    4 => {
+                        let outcome = reading.wait();
+                        assert!(outcome.error.is_none_or(|error| error.kind() == ErrorKind::TimedOut));
+                    }
                     3 => {
                         reading.op.cancel();
                         let outcome = reading.wait();

@@ -1,9 +1,10 @@
 //! Local files: a path, or a `file:` URL. Their bytes do not come by requests, but by [`crate::transport::file`].
 
 use super::head::ResponseHead;
-use super::{Endpoint, Kind, Location, Opening, Origin, Reply, Stat, Target, WireRequest};
+use super::{Endpoint, Kind, Location, Opening, Origin, Reply, Stat, Target, WireRequest, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::LocalFile;
+use crate::object::ObjectOptions;
 use crate::plan::ByteRange;
 use crate::sys::curl::Access;
 use std::ffi::CString;
@@ -19,6 +20,11 @@ fn is_file(location: &Location<'_>) -> bool {
 
 const SCHEME: &str = "file";
 
+/// Linux's PATH_MAX, without the NUL.
+const MOST_PATH_BYTES: usize = 4095;
+/// Characters of a path in a message about how it was given.
+const MOST_SHOWN: usize = 300;
+
 /// Whether this stands for a file whatever kind is asked for: a `file:` URL, or a path that says it is one.
 pub(super) fn is_location(text: &str) -> bool {
     is_url(text) || ["/", "./", "../"].iter().any(|start| text.starts_with(start))
@@ -26,6 +32,73 @@ pub(super) fn is_location(text: &str) -> bool {
 
 fn is_url(text: &str) -> bool {
     text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"))
+}
+
+/// As messages show it: a path whole, of a URL nothing that may be a secret.
+pub(super) fn shown(text: &str) -> String {
+    if !is_url(text) {
+        return redact::printable(text, MOST_SHOWN);
+    }
+    // It has no query, but somebody may have thought so.
+    let end = text.find(['?', '#']).map_or(text.len(), |at| at + 1);
+    let mut rest = text[5..end].to_owned();
+    if let Some(path) = rest.strip_prefix("//") {
+        let host = path.split('/').next().unwrap_or_default();
+        if let Some(user) = host.rfind('@') {
+            rest = format!("//{}", &path[user + 1..]);
+        }
+    }
+    let more = if end < text.len() { "..." } else { "" };
+    redact::printable(&format!("{}{rest}{more}", &text[..5]), MOST_SHOWN)
+}
+
+/// The URL of a path from the root on, whatever bytes it holds.
+pub fn url_of(path: &[u8]) -> String {
+    let mut url = "file://".to_owned();
+    for byte in path {
+        match byte {
+            b'%' | b'?' | b'#' => url.push_str(&format!("%{byte:02X}")),
+            0x21..=0x7e => url.push(char::from(*byte)),
+            _ => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
+}
+
+/// What to do about the bytes of a path that no message and no C string of text can hold.
+pub fn way_to_open(path: &[u8]) -> String {
+    match path.first() {
+        Some(b'/') => format!("open it as {}", redact::printable(&url_of(path), MOST_SHOWN)),
+        _ => "open it by its whole path, as file:///…, with %XX for each such byte".to_owned(),
+    }
+}
+
+/// Whether a text is given for a path that [`way_to_open`] helps with.
+pub fn is_path(text: &[u8]) -> bool {
+    [&b"/"[..], b"./", b"../"].iter().any(|start| text.starts_with(start))
+}
+
+/// Whether messages can show it, and whether the system can take it.
+///
+/// # Errors
+/// INVALID_ARGUMENT.
+pub(super) fn check(text: &str) -> Result<()> {
+    if text.len() > super::MOST_URL_BYTES {
+        return Err(too_long(text.len()).context(format_args!("cannot open {}", shown(text))));
+    }
+    let Some(bad) = text.chars().find(|character| character.is_control()) else { return Ok(()) };
+    let way = match is_url(text) {
+        true => format!("write {} for it", &url_of(bad.to_string().as_bytes())["file://".len()..]),
+        false => way_to_open(text.as_bytes()),
+    };
+    Err(Error::invalid(format!("the path {} holds the control character {bad:?}; {way}", shown(text))))
+}
+
+fn too_long(bytes: usize) -> Error {
+    Error::invalid(format!(
+        "the path has {bytes} bytes, and the system takes {MOST_PATH_BYTES}; make a directory of it the working directory and \
+         name the rest, or use a symbolic link"
+    ))
 }
 
 /// What can be said of it.
@@ -41,7 +114,8 @@ fn path_of_url(text: &str) -> Result<Vec<u8>> {
             let (host, _) = rest.split_once('/').unwrap_or((rest, ""));
             if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
                 return Err(Error::invalid(format!(
-                    "it names the host {host:?}; write file:///path, with three slashes, for a file of this machine"
+                    "it names the host {:?}; write file:///path, with three slashes, for a file of this machine",
+                    host.rsplit('@').next().unwrap_or_default()
                 )));
             }
             &rest[host.len()..]
@@ -85,9 +159,7 @@ fn decoded(text: &[u8]) -> Result<Vec<u8>> {
 
 fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
     let (text, options) = (opening.text, opening.options);
-    if options.bearer_token.is_some() || options.bearer_from_host {
-        return Err(Error::invalid("a bearer token is given for a local file"));
-    }
+    refuse_remote(options)?;
     let path = if is_url(text) {
         path_of_url(text)?
     } else if text.contains("://") {
@@ -100,7 +172,10 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
     if path.is_empty() {
         return Err(Error::invalid("the path is empty"));
     }
-    let name = String::from_utf8_lossy(&path).into_owned();
+    if path.len() > MOST_PATH_BYTES {
+        return Err(too_long(path.len()));
+    }
+    let name = name_of(&path);
     let path = CString::new(path).map_err(|_| Error::invalid("the path holds a NUL"))?;
     let local = LocalFile::new(path, name, options.writable, options.direct);
     let target = Target {
@@ -111,6 +186,36 @@ fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
         access: Arc::new(Access::default()),
     };
     Ok(Arc::new(FileEndpoint { local: Arc::new(local), target: Arc::new(target) }))
+}
+
+/// Options that say how a server is reached, or what it is to be told: whoever sets them means another object.
+fn refuse_remote(options: &ObjectOptions) -> Result<()> {
+    let given = [
+        ("bearer_token", options.bearer_token.is_some()),
+        ("RASKIO_OBJECT_BEARER_FROM_HOST", options.bearer_from_host),
+        ("headers", !options.headers.is_empty()),
+        ("RASKIO_OBJECT_TLS_UNVERIFIED", options.tls_unverified),
+        ("ca_file", options.ca_file.is_some()),
+        ("client_certificate", options.client_certificate.is_some()),
+        ("client_key", options.client_key.is_some()),
+        ("client_key_password", options.client_key_password.is_some()),
+        ("proxy", options.proxy.is_some()),
+        ("unix_socket", options.unix_socket.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Error::invalid(format!(
+            "{option} is set, which is about a server, and a local file has none; leave it out, or give the URL of a server"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The name of a file in messages, which are text of one line.
+fn name_of(path: &[u8]) -> String {
+    match std::str::from_utf8(path) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => url_of(path),
+    }
 }
 
 struct FileEndpoint {
@@ -186,7 +291,8 @@ mod tests {
         }
         assert_eq!(path_of_url("file:///%ff").unwrap(), b"/\xff");
         for (url, word) in [
-            ("file://host/a", "three slashes"),
+            ("file://host/a", "\"host\"; write file:///"),
+            ("file://user:s3cr3t@host/a", "\"host\"; write"),
             ("file://", "begins with /"),
             ("file:a", "begins with /"),
             ("file:///a?b", "%3F"),
@@ -197,6 +303,33 @@ mod tests {
             let error = path(url).unwrap_err();
             assert!(error.message().contains(word), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_file_tells_what_it_is_and_no_secret() {
+        for (text, want) in [
+            ("file:a", "file:a"),
+            ("file:a:b", "file:a:b"),
+            ("FILE:///a:b@c/d", "FILE:///a:b@c/d"),
+            ("file://user:s3cr3t@host/a", "file://host/a"),
+            ("file:///a?token=s3cr3t", "file:///a?..."),
+            ("/a:b@c?d#e", "/a:b@c?d#e"),
+            ("./a\nb", "./a\\nb"),
+        ] {
+            assert_eq!(shown(text), want);
+        }
+        assert_eq!(shown(&"/x".repeat(300)).len(), MOST_SHOWN + "...".len());
+    }
+
+    #[test]
+    fn the_url_of_a_path_leads_to_it_whatever_its_bytes() {
+        let path: Vec<u8> = b"/".iter().copied().chain(1..=255).collect();
+        let url = url_of(&path);
+        assert!(url.is_ascii() && check(&url).is_ok(), "{url}");
+        assert_eq!(path_of_url(&url).unwrap(), path);
+        assert_eq!(name_of(b"/a b%\xc3\xbc"), "/a b%\u{fc}");
+        assert_eq!(name_of(b"/a b%\n"), "file:///a%20b%25%0A");
+        assert_eq!(name_of(b"/a\xff"), "file:///a%FF");
     }
 
     #[test]

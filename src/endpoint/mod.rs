@@ -429,6 +429,19 @@ fn locate(text: &str) -> Result<Location<'_>> {
     Ok(Location { text, scheme: url.scheme(), url: Some(url), pasted })
 }
 
+/// As messages show it, also where it could not be opened.
+fn shown(text: &str) -> String {
+    if file::is_location(text) { file::shown(text) } else { redact::url(text) }
+}
+
+/// Whether it names an object of this kind, or of any, that can be.
+fn check(text: &str, kind: Option<u32>) -> Result<()> {
+    match file::is_location(text) || kind == Some(file::KIND.number) {
+        true => file::check(text),
+        false => check_text(text),
+    }
+}
+
 fn check_text(text: &str) -> Result<()> {
     if text.len() > MOST_URL_BYTES {
         return Err(Error::invalid(format!(
@@ -450,7 +463,7 @@ fn check_text(text: &str) -> Result<()> {
 
 /// The kind that this URL would get, 0 if none would open it.
 pub fn infer(text: &str) -> u32 {
-    if check_text(text).is_err() {
+    if check(text, None).is_err() {
         return 0;
     }
     let Ok(location) = locate(text) else { return 0 };
@@ -462,7 +475,7 @@ pub fn infer(text: &str) -> u32 {
 /// # Errors
 /// INVALID_ARGUMENT naming the part of the URL or the option at fault, UNSUPPORTED for a kind that is not there.
 pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc<dyn Endpoint>> {
-    check_text(text)?;
+    check(text, options.endpoint)?;
     let location = match options.endpoint {
         // Taken at its word: any name of a file.
         Some(number) if number == file::KIND.number => file::locate(text),
@@ -473,10 +486,8 @@ pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc
         None => inferred(&location, options)?,
     };
     if options.writable && kind.number != file::KIND.number {
-        let words = format!(
-            "cannot open {}: RASKIO_OBJECT_WRITABLE is set, and only local files can be written",
-            redact::url(text)
-        );
+        let words =
+            format!("cannot open {}: RASKIO_OBJECT_WRITABLE is set, and only local files can be written", shown(text));
         return Err(Error::new(ErrorKind::Unsupported, words));
     }
     let opened = (kind.open)(&Opening {
@@ -490,7 +501,7 @@ pub fn open(site: &Arc<Site>, text: &str, options: &ObjectOptions) -> Result<Arc
     // Also where it is an option that is at fault.
     opened.map_err(|error| match error.message().starts_with("cannot open ") {
         true => error,
-        false => error.context(format_args!("cannot open {}", redact::url(text))),
+        false => error.context(format_args!("cannot open {}", shown(text))),
     })
 }
 
@@ -502,16 +513,16 @@ fn explicit(number: u32) -> Result<&'static Kind> {
 }
 
 fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static Kind> {
-    let shown = redact::url(location.text);
+    let name = shown(location.text);
     let mut matching = KINDS.iter().filter(|kind| is_meant(kind, location)).peekable();
     if matching.peek().is_none() {
         let scheme = &location.scheme;
         let words = match scheme.is_empty() {
             true => format!(
-                "cannot open {shown}: it has no scheme; http, https, s3, webhdfs, swebhdfs and file are known, and paths that begin with / or ./"
+                "cannot open {name}: it has no scheme; http, https, s3, webhdfs, swebhdfs and file are known, and paths that begin with / or ./"
             ),
             false => format!(
-                "cannot open {shown}: the scheme {scheme:?} is not in this version; http, https, s3, webhdfs, swebhdfs and file are"
+                "cannot open {name}: the scheme {scheme:?} is not in this version; http, https, s3, webhdfs, swebhdfs and file are"
             ),
         };
         return Err(Error::new(ErrorKind::Unsupported, words));
@@ -527,7 +538,7 @@ fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static
     let names: Vec<&str> = matching.clone().map(|kind| kind.name).collect();
     matching.find(|kind| options.allows(kind.number)).ok_or_else(|| {
         Error::invalid(format!(
-            "cannot open {shown}: it could be {}, and allowed_endpoints allows none of them",
+            "cannot open {name}: it could be {}, and allowed_endpoints allows none of them",
             names.join(" or ")
         ))
     })

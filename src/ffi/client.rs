@@ -213,7 +213,8 @@ pub unsafe extern "C" fn raskio_client_release(client: *mut raskio_client) {
 
 /// Ends every operation with SHUT_DOWN, each through its callback, stops the threads, and waits for both. Afterwards
 /// the client and its objects refuse work with SHUT_DOWN; their handles must still be released. May be called again,
-/// from any thread, also while another one is inside it. Blocks, so not from a callback.
+/// from any thread, also while another one is inside it. Blocks, so not from a callback. A thread that the system has kept
+/// inside opening a local file for 2 s, or asking for its size, is not waited for: it holds nothing of the caller's.
 ///
 /// timeout_ms: how long to wait; RASKIO_UNLIMITED: until it is done; 0: start it and look.
 /// error_out: may be NULL; as for raskio_client_new.

@@ -10,9 +10,10 @@ use super::options::{self, Versioned};
 use super::status::raskio_status;
 use super::{bare_status, handle, null, put_optional, status, text, value};
 use crate::credentials::Secret;
+use crate::endpoint::file;
 use crate::error::{Error, Result};
 use crate::object::{ObjectOptions, infer_endpoint};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 pub use super::handle::raskio_object;
 
@@ -155,7 +156,7 @@ pub unsafe extern "C" fn raskio_endpoint_infer(url: *const c_char) -> u32 {
 ///
 /// client: the object keeps its own reference to it.
 /// url: UTF-8, NUL-ended, copied. User name and password in it, and everything after '?', stay out of messages and
-/// logs.
+/// logs. A path that is not UTF-8, or holds control characters, is given as file:///path, with %XX for each such byte.
 /// options: may be NULL.
 /// object_out: receives the object, which must eventually be given to raskio_object_release.
 /// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn raskio_object_open(
     unsafe {
         status(error_out, || {
             let client = handle::get(client, "client")?;
-            let url = text(url, "url")?;
+            let url = text(url, "url").map_err(|error| with_way(error, url))?;
             if object_out.is_null() {
                 return Err(null("object_out", "a place for the object"));
             }
@@ -183,6 +184,19 @@ pub unsafe extern "C" fn raskio_object_open(
             Ok(())
         })
     }
+}
+
+/// What to do about a path that is no text.
+///
+/// # Safety
+/// `url` is NULL or ends with NUL.
+unsafe fn with_way(error: Error, url: *const c_char) -> Error {
+    if url.is_null() {
+        return error;
+    }
+    // SAFETY: not NULL; promised by the caller.
+    let bytes = unsafe { CStr::from_ptr(url) }.to_bytes();
+    if file::is_path(bytes) { error.note(file::way_to_open(bytes)) } else { error }
 }
 
 /// Adds a reference, which must eventually be given to raskio_object_release. Returns its argument. Any thread; never

@@ -11,8 +11,8 @@
 //! several requests.
 //!
 //! Local files are read by the same calls, and written by raskio_write, both with host and CUDA memory: by io_uring where the
-//! kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun cannot be taken back, so
-//! a cancel waits for it.
+//! kernel allows it, else by pread on threads (local_backend of the client). What the kernel has begun to move cannot be taken
+//! back, so a cancel or a deadline waits for it; neither waits for a file that the system is still opening.
 
 use super::error::raskio_error;
 use super::handle::raskio_object;
@@ -114,7 +114,8 @@ pub unsafe extern "C" fn raskio_read_sync(
 }
 
 /// Writes size bytes from data to offset of a local file that was opened with RASKIO_OBJECT_WRITABLE, and calls back. The file
-/// is made if it is missing, and grows if it is shorter. Any thread, callbacks included; does not wait for the device.
+/// is made if it is missing, also by a write of size 0, and grows if it is shorter. Any thread, callbacks included; does not
+/// wait for the device.
 ///
 /// data: size bytes of host or CUDA memory (raskio_read_options) that nobody changes from the call until the callback begins, also
 ///   after a cancel. NULL is allowed when size is 0. CUDA memory is copied to pinned buffers, in its own context as for

@@ -11,7 +11,7 @@ use crate::sync::{Condvar, Mutex};
 use items::{Items, Part};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What a completion is told.
@@ -44,6 +44,12 @@ pub trait OpOwner: Send + Sync {
     fn op_starts_completion(&self, cancelled: bool, took: Duration);
     /// The completion has returned.
     fn op_finished(&self);
+}
+
+/// What an operation is about: an object.
+pub trait Named: Send + Sync {
+    /// As messages show it.
+    fn name(&self) -> &str;
 }
 
 thread_local! {
@@ -92,6 +98,8 @@ pub struct Operation {
     is_watched: AtomicBool,
     started: Instant,
     deadline: Option<Instant>,
+    /// Of a batch there is none.
+    subject: OnceLock<Arc<dyn Named>>,
     outcome: Mutex<Outcome>,
     returned: Condvar,
     /// Of a batch.
@@ -137,6 +145,7 @@ impl Operation {
             is_watched: AtomicBool::new(false),
             started: Instant::now(),
             deadline,
+            subject: OnceLock::new(),
             outcome: Mutex::new(Outcome {
                 completion: Some(completion),
                 error: None,
@@ -148,6 +157,32 @@ impl Operation {
             returned: Condvar::new(),
             items,
         })
+    }
+
+    /// Before it is submitted: what it is about, for messages about the whole of it.
+    pub fn concerns(&self, subject: Arc<dyn Named>) {
+        // Said once.
+        let _ = self.subject.set(subject);
+    }
+
+    /// What ends the whole of it, with the name of what it is about.
+    fn about(&self, kind: ErrorKind, words: String) -> Error {
+        let error = Error::new(kind, words);
+        match (self.subject.get(), &self.items) {
+            (Some(subject), _) => error.context(subject.name()),
+            (None, Some(items)) => error.context(format_args!("a batch of {} ranges", items.len())),
+            (None, None) => error,
+        }
+    }
+
+    /// Its deadline is over.
+    pub fn fail_late(&self) {
+        let limit = self.deadline.unwrap_or_else(Instant::now).saturating_duration_since(self.started);
+        let shown = match limit < Duration::from_millis(100) {
+            true => format!("{:.0} ms", limit.as_secs_f64() * 1e3),
+            false => format!("{:.1} s", limit.as_secs_f64()),
+        };
+        self.fail(self.about(ErrorKind::TimedOut, format!("the operation's deadline of {shown} is over")));
     }
 
     /// When the operation was made.
@@ -220,7 +255,7 @@ impl Operation {
 
     /// Asks for an end. A request, not a result: the completion still comes, with CANCELLED or, if it lost the race, OK.
     pub fn cancel(&self) {
-        self.fail(Error::new(ErrorKind::Cancelled, "cancelled by the caller"));
+        self.fail(self.about(ErrorKind::Cancelled, "cancelled by the caller".into()));
     }
 
     /// Records `error` unless one came first, and has the transports end what is left.

@@ -53,17 +53,27 @@ impl std::fmt::Display for ByteRange {
 /// # Errors
 /// INVALID_ARGUMENT when the range overflows or leaves the object.
 pub fn check_bounds(name: &str, offset: u64, size: u64, object_size: Option<u64>) -> Result<()> {
-    // Ranges are sent as inclusive decimal numbers and libcurl counts in i64.
-    let end = offset.checked_add(size).filter(|&end| i64::try_from(end).is_ok());
-    let Some(end) = end else {
-        return Err(Error::invalid(format!(
-            "cannot read {size} bytes at {offset} of {name}: the range ends beyond 2^63 - 1"
-        )));
-    };
+    let end = end_of("read", "of", name, offset, size)?;
     match object_size {
         Some(total) if end > total => Err(beyond_end(offset, size, total, name)),
         _ => Ok(()),
     }
+}
+
+/// Checks a write, before anything is done.
+///
+/// # Errors
+/// INVALID_ARGUMENT when the range overflows.
+pub fn check_write(name: &str, offset: u64, size: u64) -> Result<()> {
+    end_of("write", "to", name, offset, size).map(drop)
+}
+
+fn end_of(doing: &str, of: &str, name: &str, offset: u64, size: u64) -> Result<u64> {
+    // Ranges are sent as inclusive decimal numbers, and libcurl and the system count in i64.
+    let end = offset.checked_add(size).filter(|&end| i64::try_from(end).is_ok());
+    end.ok_or_else(|| {
+        Error::invalid(format!("cannot {doing} {size} bytes at {offset} {of} {name}: the range ends beyond 2^63 - 1"))
+    })
 }
 
 /// The error for a range that leaves the object, with the words that KvikIO's users know.

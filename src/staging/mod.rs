@@ -230,3 +230,16 @@ pub trait Feed: Send {
     /// The request is over, with so many bytes written. Finishes `done` once nobody reads the caller's memory any more.
     fn end(self: Box<Self>, written: u64, done: RequestDone);
 }
+
+/// Of a request that writes no byte.
+pub struct NoBytes;
+
+impl Feed for NoBytes {
+    fn rest(&self, _: u64) -> Option<Span<'_>> {
+        None
+    }
+
+    fn end(self: Box<Self>, _: u64, done: RequestDone) {
+        done.finish(0);
+    }
+}

@@ -105,6 +105,12 @@ pub fn at_exit_before_others() {
     let _ = unsafe { libc::atexit(run_at_exit) };
 }
 
+/// Who the system takes this thread for where it asks for permission, by number.
+pub fn user() -> u32 {
+    // SAFETY: no pointers are passed; it cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// The soft limit of open files, `None` if there is none.
 pub fn open_file_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -56,13 +56,6 @@ pub struct Kind {
 /// Every kind for remote objects; those for local files are in [`file::KINDS`].
 pub const KINDS: &[Kind] = &[thread_pool::KIND, reactor::pool::KIND];
 
-/// The deadline of `op` is over.
-fn fail_late(op: &Operation) {
-    let limit = op.deadline().unwrap_or_else(Instant::now).saturating_duration_since(op.started());
-    let words = format!("the operation's deadline of {:.1} s is over", limit.as_secs_f64());
-    op.fail(Error::new(ErrorKind::TimedOut, words));
-}
-
 /// What a request does.
 pub enum Job {
     /// There turned out to be nothing to read.
@@ -397,6 +390,7 @@ impl Transfer {
     pub fn describe(&self) -> String {
         match self.job() {
             Job::Read { range, .. } => format!("{}: bytes {range}", self.object.name()),
+            Job::Write(write) if write.range.len == 0 => format!("{}: writing no byte", self.object.name()),
             Job::Write(write) => format!("{}: writing bytes {}", self.object.name(), write.range),
             Job::End(end) => format!("{}: the last {} bytes", self.object.name(), end.len),
             Job::Stat { .. } => format!("{}: stat", self.object.name()),

@@ -1,12 +1,13 @@
 //! Local files with the pattern, in a directory of the test's own, and the ways of reading them.
 
-use super::{TestClient, Watchdog, config};
+use super::{TestClient, Watchdog, config, eventually};
 use raskio::config::{Backend, LocalBackend, Overrides};
 use raskio::object::{Object, ObjectOptions};
 use raskio::sys::mem::HostBuffer;
 use raskio::sys::uring::{Options, probe};
 use raskio::transport::file::KINDS;
 use raskio_testserver::pattern;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +75,38 @@ impl Drop for Directory {
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.0);
         }
+    }
+}
+
+/// A lease on a file: whoever opens the file waits inside open(2) until it is given back, or for 45 s.
+pub struct Lease(std::fs::File);
+
+impl Lease {
+    pub fn on(path: &str) -> Lease {
+        let lease = Lease(std::fs::OpenOptions::new().read(true).write(true).open(path).expect("a file"));
+        // Linux's number, on every architecture; the usual signal, SIGIO, would end the process.
+        const F_SETSIG: i32 = 10;
+        assert_eq!(lease.control(F_SETSIG, libc::SIGURG), 0);
+        // Somebody who has just closed the file may not be known to have.
+        eventually("nobody has it open", || lease.control(libc::F_SETLEASE, libc::F_WRLCK) == 0);
+        lease
+    }
+
+    fn control(&self, what: i32, value: i32) -> i32 {
+        // SAFETY: the descriptor is open, and no pointers are passed.
+        unsafe { libc::fcntl(self.0.as_raw_fd(), what, value) }
+    }
+
+    /// Waits until somebody is inside open(2).
+    pub fn wait_for_opener(&self) {
+        // Asked for back, it is not held any more.
+        while self.control(libc::F_GETLEASE, 0) == libc::F_WRLCK {
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn give_back(self) {
+        assert_eq!(self.control(libc::F_SETLEASE, libc::F_UNLCK), 0);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::mem::page_size;
 use crate::sys::process::memory_lock_limit;
 use io_uring::{IoUring, Probe, opcode};
 use std::io;
@@ -11,9 +12,14 @@ const MOST_ENTRIES: u32 = 32_768;
 
 /// A ring of these options, for the calling thread alone.
 pub(super) fn build(options: Options) -> Result<IoUring> {
-    let ring = best(options).map_err(|error| refused(&error))?;
+    let ring = best(options).map_err(|error| refused(&error, entries(options)))?;
     let mut probe = Probe::new();
     let asked = ring.submitter().register_probe(&mut probe);
+    match &asked {
+        // The kernel does not know the question.
+        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(forbidden("io_uring_register", error)),
+        _ => {}
+    }
     let needed = [
         ("READ", opcode::Read::CODE),
         ("WRITE", opcode::Write::CODE),
@@ -40,7 +46,7 @@ fn works(mut ring: IoUring) -> Result<IoUring> {
         match ring.submit_and_wait(1) {
             Ok(_) => break,
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-            Err(error) => return Err(Error::os("io_uring_enter", &error)),
+            Err(error) => return Err(forbidden("io_uring_enter", &error)),
         }
     }
     ring.completion().for_each(drop);
@@ -55,9 +61,14 @@ pub fn probe(options: Options) -> Result<()> {
     build(options).map(drop)
 }
 
-fn best(options: Options) -> io::Result<IoUring> {
+/// Places for submissions.
+fn entries(options: Options) -> u32 {
     // One more for the poll of the wake-up.
-    let entries = (options.depth + 1).next_power_of_two().min(MOST_ENTRIES);
+    (options.depth + 1).next_power_of_two().min(MOST_ENTRIES)
+}
+
+fn best(options: Options) -> io::Result<IoUring> {
+    let entries = entries(options);
     if options.sqpoll_idle_ms > 0 {
         // The kernel's thread does the work: nothing can be deferred to ours.
         return IoUring::builder().dontfork().setup_sqpoll(options.sqpoll_idle_ms).build(entries);
@@ -79,22 +90,70 @@ fn best(options: Options) -> io::Result<IoUring> {
     }
 }
 
+/// Memory that the kernel takes for a ring of so many entries, in bytes. Before Linux 5.12 it counts as locked: two pieces, each of
+/// pages whose number is a power of two (`ring_pages` of `io_uring.c`).
+fn locked_bytes(entries: u32) -> u64 {
+    let (page, entries) = (page_size() as u64, u64::from(entries));
+    let pages = |bytes: u64| bytes.div_ceil(page).next_power_of_two();
+    // The heads, which take less than 512 bytes, twice as many completions of 16 bytes, and indices of 4; then submissions of 64.
+    (pages(512 + 2 * 16 * entries + 4 * entries) + pages(64 * entries)) * page
+}
+
 /// Why there is none, for people.
-fn refused(error: &io::Error) -> Error {
+fn refused(error: &io::Error, entries: u32) -> Error {
     let made = Error::os("io_uring_setup", error);
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
             match setting.trim() {
                 "1" | "2" => made.note(format_args!("kernel.io_uring_disabled is {}", setting.trim())),
-                _ => made.note("a sandbox forbids it: seccomp, as containers set it up, or a security module"),
+                _ => forbidden("io_uring_setup", error),
             }
         }
         Some(libc::ENOSYS) => made.note("this kernel has no io_uring, or a sandbox hides it"),
         Some(libc::ENOMEM) => match memory_lock_limit() {
-            Some(limit) => made.note(format_args!("RLIMIT_MEMLOCK is {limit} bytes, which older kernels count it in")),
-            None => made,
+            Some(limit) => made.note(format_args!(
+                "kernels before 5.12 lock the memory of a ring: about {} bytes are to be locked, beside what the user's other rings \
+                 have, {limit} bytes may be (RLIMIT_MEMLOCK); raise it with ulimit -l or LimitMEMLOCK=, or lower uring_queue_depth",
+                locked_bytes(entries)
+            )),
+            None => made.note("the system is short of memory"),
         },
+        Some(libc::EMFILE) => made.note("the process has as many files open as it may (RLIMIT_NOFILE); raise it with ulimit -n"),
+        Some(libc::ENFILE) => made.note("the system has as many files open as it may; see fs.file-max"),
         _ => made,
+    }
+}
+
+/// A call that a sandbox may forbid.
+fn forbidden(call: &str, error: &io::Error) -> Error {
+    let made = Error::os(call, error);
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            made.note("a sandbox forbids it: seccomp, as containers set it up, or a security module")
+        }
+        _ => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_may_not_be_locked_is_told_with_what_it_takes_and_what_may_be() {
+        // As Linux 5.4 counts it with pages of 4 KiB: 256 entries are 16 KiB of submissions, and 10 KiB beside.
+        if page_size() == 4096 {
+            assert_eq!((locked_bytes(256), locked_bytes(1)), (32 << 10, 8 << 10));
+        }
+        let error = refused(&io::Error::from_raw_os_error(libc::ENOMEM), 256);
+        assert_eq!((error.kind(), error.os_code()), (ErrorKind::OutOfMemory, libc::ENOMEM));
+        if let Some(limit) = memory_lock_limit() {
+            for word in
+                ["RLIMIT_MEMLOCK", &format!("{limit} bytes may be"), &format!("{} bytes are", locked_bytes(256))]
+            {
+                assert!(error.message().contains(word), "{error}");
+            }
+        }
     }
 }

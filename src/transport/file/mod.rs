@@ -3,14 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | [`work`] | a request piece by piece: through the cache or past it, what short reads leave, what errors mean |
-//! | [`pool`] | threads: they open files, ask for sizes, find the end; without io_uring they move the bytes too |
+//! | [`queue`] | what is before the threads |
+//! | [`pool`] | the threads; one of them, the keeper, never asks the system for anything that may last, and ends what is over |
+//! | [`serve`] | what the others do: open files, ask for sizes, find the end; without io_uring they move the bytes too |
 //! | [`ring`] | a thread and a ring for each block device |
 //!
 //! Nothing is started before the first file is opened. A read or a write that the kernel has begun cannot be taken back: its
 //! operation ends when the kernel is done with it.
 
 pub mod pool;
+mod queue;
 pub mod ring;
+mod serve;
 mod work;
 
 use super::{Start, Transfer, Transport};
@@ -49,8 +53,12 @@ pub const KINDS: &[Kind] = &[
 pub fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
     match config.local_backend {
         LocalBackend::Auto => start_uring(config, stats.clone()).or_else(|error| {
-            log::warn!(target: "raskio", "local files are read by pread on threads: {}", error.message());
-            start_pread(config, stats)
+            let later = ring::is_temporary(&error);
+            let until = if later { ", until a ring can be had" } else { "" };
+            log::warn!(target: "raskio", "local files are read by pread on threads{until}: {}", error.message());
+            // Each device tries for itself.
+            let rings = later.then(|| Rings::after_a_failure(config));
+            Ok(Arc::new(Files { pool: Pool::start(config, stats, rings)? }) as Arc<dyn Transport>)
         }),
         LocalBackend::Uring => start_uring(config, stats).map_err(|error| {
             error.note("choose AUTO or PREAD as the backend of local files to go on without io_uring")

@@ -1,95 +1,66 @@
 //! The threads of local files.
 
+use super::queue::{Chore, Queue};
 use super::ring::Rings;
-use super::work::{Step, Work};
+use super::work::Work;
 use crate::config::{Config, UNLIMITED};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::exit::{self, Threads};
-use crate::local::{Bypass, OpenFile};
+use crate::local::Bypass;
 use crate::op::Operation;
 use crate::op::items::Part;
-use crate::plan::ByteRange;
-use crate::staging::{Room, Told};
 use crate::stats::{self, Stats};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::mem::Pages;
 use crate::sys::process;
 use crate::thread_group::ThreadGroup;
-use crate::transport::lanes::Lanes;
 use crate::transport::reactor::engine::{Stop, shut_down};
-use crate::transport::{Found, Job, Transfer, fail_late};
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use crate::transport::{Job, Transfer};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// What a profiler shows of requests whose sink has no buffer yet.
-pub(super) const FOR_A_BUFFER: &std::ffi::CStr = c"wait for a pinned buffer";
-
-/// A deadline in the heap, the earliest first.
-struct Due(Instant, Weak<Operation>);
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Due) -> bool {
-        self.0 == other.0
-    }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Due) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Due) -> std::cmp::Ordering {
-        other.0.cmp(&self.0)
-    }
-}
-
-#[derive(Default)]
-struct Queue {
-    lanes: Lanes<Transfer>,
-    /// Requests that wait for their sinks, by the number that tells of it.
-    waiting: BTreeMap<u64, Transfer>,
-    /// Numbers that were told of before their requests had begun to wait.
-    told: HashSet<u64>,
-    deadlines: BinaryHeap<Due>,
-    /// Parts of operations that send nothing.
-    nothing: Vec<(Arc<Operation>, Part)>,
-    /// Somebody is to look for requests whose operation is over.
-    sweep: bool,
-    threads: usize,
-    idle: usize,
-    closed: bool,
-}
+/// How long a shutdown without a limit waits for threads that the system does not let go. They hold nothing of the caller's.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a thread does next.
 enum Next {
     Serve(Transfer),
-    End(Vec<Transfer>),
-    Nothing(Vec<(Arc<Operation>, Part)>),
-    Fail(Vec<Weak<Operation>>),
-    Refuse(Vec<Transfer>),
+    Do(Chore),
     Stop,
+}
+
+/// What a thread is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Asks the system for what requests need, and moves bytes.
+    Server,
+    /// Never asks the system for anything that may last: so deadlines, cancels and a shutdown are seen in time, whatever the others
+    /// are busy with.
+    Keeper,
 }
 
 /// The threads, and the rings beside them.
 pub struct Pool {
-    bypass: Bypass,
+    pub(super) bypass: Bypass,
     stats: Arc<Stats>,
-    rings: Option<Rings>,
+    pub(super) rings: Option<Rings>,
     /// Threads, at most.
-    most: usize,
-    numbers: AtomicU64,
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    pub(super) most: usize,
+    pub(super) numbers: AtomicU64,
+    pub(super) queue: Mutex<Queue>,
+    /// Something is to be served.
+    pub(super) work: Condvar,
+    /// Something is to be done beside.
+    chores: Condvar,
     stop: AtomicU8,
-    threads: ThreadGroup,
+    pub(super) threads: ThreadGroup,
 }
 
 impl Pool {
-    /// Starts the first thread; the others come with the work.
+    /// Starts the keeper and the first of the others; the rest come with the work.
     ///
     /// # Errors
     /// IO: the system has no thread left.
@@ -103,19 +74,24 @@ impl Pool {
             most: config.num_threads.min(budget).max(1) as usize,
             numbers: AtomicU64::new(0),
             queue: Mutex::default(),
-            changed: Condvar::new(),
+            work: Condvar::new(),
+            chores: Condvar::new(),
             stop: AtomicU8::new(Stop::No as u8),
             threads: ThreadGroup::default(),
         });
         exit::watch(pool.clone());
         pool.queue.lock().threads = 1;
-        pool.add_thread()?;
+        for role in [Role::Keeper, Role::Server] {
+            // Without one of them the other is of no use.
+            pool.add_thread(role).inspect_err(|_| pool.shut_down())?;
+        }
         Ok(pool)
     }
 
-    fn add_thread(self: &Arc<Self>) -> Result<()> {
+    fn add_thread(self: &Arc<Self>, role: Role) -> Result<()> {
         let pool = self.clone();
-        self.spawn("raskio-file", move || pool.run())
+        let name = if role == Role::Keeper { "raskio-keeper" } else { "raskio-file" };
+        self.spawn(name, move || pool.run(role))
     }
 
     /// Starts a thread that [`Threads::wait_stopped`] waits for.
@@ -150,8 +126,15 @@ impl Pool {
         let Some((at, op)) = batch.first().and_then(|transfer| Some((transfer.op.deadline()?, &transfer.op))) else {
             return;
         };
-        self.queue.lock().deadlines.push(Due(at, Arc::downgrade(op)));
-        self.changed.notify_one();
+        let mut queue = self.queue.lock();
+        if queue.watch(at, op) {
+            self.chore_came(&queue);
+        }
+    }
+
+    /// Wakes who does it: any of the others while the keeper is inside a callback of the host.
+    pub(super) fn chore_came(&self, queue: &Queue) {
+        if queue.keeper_sleeps { self.chores.notify_one() } else { self.work.notify_one() }
     }
 
     /// Hands to the rings what they can do at once; returns the rest.
@@ -178,6 +161,8 @@ impl Pool {
         if batch.is_empty() {
             return;
         }
+        // With rings they only open files.
+        let move_bytes = self.rings.as_ref().is_none_or(Rings::lacks_some);
         let more = {
             let mut queue = self.queue.lock();
             if queue.closed {
@@ -185,17 +170,21 @@ impl Pool {
                 return self.refuse_soon(batch);
             }
             queue.lanes.push(batch);
-            // With rings they only open files.
-            let wanted = if self.rings.is_some() { 1 } else { queue.lanes.len() };
+            let wanted = if move_bytes { queue.lanes.len() } else { 1 };
             let more = wanted.saturating_sub(queue.idle).min(self.most.saturating_sub(queue.threads));
             queue.threads += more;
             for _ in 0..queue.idle.min(queue.lanes.len()) {
-                self.changed.notify_one();
+                self.work.notify_one();
             }
             more
         };
+        self.add_servers(more);
+    }
+
+    /// Starts so many threads that are counted already.
+    pub(super) fn add_servers(self: &Arc<Self>, more: usize) {
         for started in 0..more {
-            if let Err(error) = self.add_thread() {
+            if let Err(error) = self.add_thread(Role::Server) {
                 // Those that there are do it, more slowly.
                 log::warn!(target: "raskio", "{}", error.message());
                 self.queue.lock().threads -= more - started;
@@ -219,7 +208,7 @@ impl Pool {
             let mut queue = self.queue.lock();
             if !queue.closed {
                 queue.nothing.push((op, part));
-                return self.changed.notify_one();
+                return self.chore_came(&queue);
             }
         }
         let end = move || op.finish(&part, 0, 0, Err(shut_down()));
@@ -230,8 +219,11 @@ impl Pool {
 
     /// Has requests whose operation is over looked for.
     pub(super) fn sweep(&self) {
-        self.queue.lock().sweep = true;
-        self.changed.notify_one();
+        {
+            let mut queue = self.queue.lock();
+            queue.sweep = true;
+            self.chore_came(&queue);
+        }
         if let Some(rings) = &self.rings {
             rings.sweep();
         }
@@ -250,17 +242,18 @@ impl Pool {
     fn set_stop(&self, stop: Stop) {
         self.stop.fetch_max(stop as u8, Ordering::AcqRel);
         // Under the lock: nobody is between looking and sleeping.
-        drop(self.queue.lock());
-        self.changed.notify_all();
+        self.queue.lock().stopped_at.get_or_insert_with(Instant::now);
+        self.work.notify_all();
+        self.chores.notify_all();
         if let Some(rings) = &self.rings {
             rings.wake();
         }
     }
 
-    fn run(self: &Arc<Self>) {
+    fn run(self: &Arc<Self>, role: Role) {
         let mut spare = Vec::new();
         loop {
-            match self.next() {
+            match self.next(role) {
                 Next::Serve(transfer) => {
                     // A panic costs its request, whose drop ends it.
                     let served = catch_unwind(AssertUnwindSafe(|| self.serve(transfer, &mut spare)));
@@ -268,189 +261,42 @@ impl Pool {
                         log::error!(target: "raskio", "a panic in a thread for files was caught; this is a bug in RaskIO");
                     }
                 }
-                Next::End(over) => over.into_iter().for_each(|transfer| self.end_queued(transfer, Ok(()))),
-                Next::Nothing(parts) => parts.into_iter().for_each(|(op, part)| op.finish(&part, 0, 0, Ok(()))),
-                Next::Fail(ops) => ops.iter().filter_map(Weak::upgrade).for_each(|op| fail_late(&op)),
-                Next::Refuse(transfers) => transfers.into_iter().for_each(|transfer| self.refuse(transfer)),
+                Next::Do(Chore::End(over)) => over.into_iter().for_each(|transfer| self.end_queued(transfer, Ok(()))),
+                Next::Do(Chore::Nothing(parts)) => {
+                    parts.into_iter().for_each(|(op, part)| op.finish(&part, 0, 0, Ok(())));
+                }
+                Next::Do(Chore::Fail(ops)) => ops.iter().filter_map(Weak::upgrade).for_each(|op| op.fail_late()),
+                Next::Do(Chore::Refuse(late)) => late.into_iter().for_each(|transfer| self.refuse(transfer)),
                 Next::Stop => return,
             }
         }
     }
 
-    fn next(&self) -> Next {
+    fn next(&self, role: Role) -> Next {
         let mut queue = self.queue.lock();
         loop {
-            match self.stop() {
-                Stop::No => {}
+            let chore = match self.stop() {
+                Stop::No => queue.chore(),
                 Stop::Abandon => return Next::Stop,
-                Stop::ShutDown => {
-                    queue.closed = true;
-                    let nothing = std::mem::take(&mut queue.nothing);
-                    if !nothing.is_empty() {
-                        return Next::Nothing(nothing);
-                    }
-                    let mut rest = queue.lanes.drain();
-                    rest.extend(std::mem::take(&mut queue.waiting).into_values());
-                    return if rest.is_empty() { Next::Stop } else { Next::Refuse(rest) };
-                }
-            }
-            if !queue.nothing.is_empty() {
-                return Next::Nothing(std::mem::take(&mut queue.nothing));
-            }
-            let now = Instant::now();
-            let mut due = Vec::new();
-            while queue.deadlines.peek().is_some_and(|next| next.0 <= now) {
-                due.extend(queue.deadlines.pop().map(|due| due.1));
-            }
-            if !due.is_empty() {
-                return Next::Fail(due);
-            }
-            if std::mem::take(&mut queue.sweep) {
-                let mut over = queue.lanes.extract(Transfer::is_over);
-                let numbers: Vec<u64> = queue
-                    .waiting
-                    .iter()
-                    .filter(|(_, transfer)| transfer.is_over())
-                    .map(|(number, _)| *number)
-                    .collect();
-                over.extend(numbers.iter().filter_map(|number| queue.waiting.remove(number)));
-                if !over.is_empty() {
-                    return Next::End(over);
-                }
-            }
-            if let Some(transfer) = queue.lanes.pop() {
-                return Next::Serve(transfer);
-            }
-            // Operations that ended long ago need no watch.
-            while queue.deadlines.peek().is_some_and(|next| next.1.strong_count() == 0) {
-                queue.deadlines.pop();
-            }
-            let until = queue.deadlines.peek().map(|next| next.0);
-            queue.idle += 1;
-            queue = self.changed.wait_until(queue, until);
-            queue.idle -= 1;
-        }
-    }
-
-    /// A request that has not begun.
-    fn serve(self: &Arc<Self>, mut transfer: Transfer, spare: &mut Vec<Pages>) {
-        if transfer.is_over() {
-            return self.end_queued(transfer, Ok(()));
-        }
-        let file = match self.open(&transfer) {
-            Ok(file) => file,
-            Err(error) => return self.end_queued(transfer, Err(error)),
-        };
-        match transfer.job() {
-            Job::Nothing => return self.end_queued(transfer, Ok(())),
-            Job::Stat { .. } => {
-                let learned = transfer.object.learn_file(&file);
-                transfer.op.add_attempt(&transfer.part);
-                return self.end_queued(transfer, learned.map(drop));
-            }
-            Job::End(end) => {
-                let len = end.len;
-                let size = match transfer.object.learn_file(&file) {
-                    Ok(size) => size,
-                    Err(error) => return self.end_queued(transfer, Err(error)),
-                };
-                match transfer.found_end(ByteRange::last(len, size)) {
-                    Found::Nothing(transfer) => return self.end_queued(transfer, Ok(())),
-                    Found::No(transfer, error) => return self.end_queued(transfer, Err(error)),
-                    Found::Read(found) => transfer = found,
-                    Found::Several(several) => {
-                        let more = several.len() as u64 - 1;
-                        stats::add(&self.stats.requests_started, more);
-                        stats::add(&self.stats.requests_queued, more);
-                        return self.post(self.to_rings(several));
-                    }
-                }
-            }
-            Job::Read { .. } | Job::Write(_) => {}
-        }
-        if self.rings.is_some() {
-            match self.to_rings(vec![transfer]).pop() {
-                // It has no ring after all.
-                Some(back) => transfer = back,
-                None => return,
-            }
-        }
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        match self.prepare(&mut transfer, number) {
-            Room::Yes => self.carry_out(Work::new(self.begin(transfer), file), spare),
-            Room::Later => self.put_aside(number, transfer),
-            Room::No(error) => self.end_unready(transfer, error),
-        }
-    }
-
-    /// The file of a request, opened.
-    fn open(&self, transfer: &Transfer) -> Result<Arc<OpenFile>> {
-        let Some(local) = transfer.object.endpoint().local() else {
-            let words = format!("{}: no file is read like one; this is a bug in RaskIO", transfer.object.name());
-            return Err(Error::new(ErrorKind::Internal, words));
-        };
-        if let Some(file) = local.opened() {
-            return Ok(file);
-        }
-        let file = local.open(self.bypass, matches!(transfer.job(), Job::Write(_)));
-        let file = file.map_err(|error| error.context(transfer.describe()))?;
-        transfer.object.learn_file(&file)?;
-        Ok(file)
-    }
-
-    /// Has the sink of a request get ready. Under this number it is told when it may go on.
-    fn prepare(self: &Arc<Self>, transfer: &mut Transfer, number: u64) -> Room {
-        transfer.prepare(&mut || -> Told {
-            let pool = Arc::downgrade(self);
-            Box::new(move || {
-                let Some(pool) = pool.upgrade() else { return };
-                let mut queue = pool.queue.lock();
-                match queue.waiting.remove(&number) {
-                    Some(transfer) => queue.lanes.push_first(transfer),
-                    None => drop(queue.told.insert(number)),
-                }
-                drop(queue);
-                pool.changed.notify_one();
-            })
-        })
-    }
-
-    fn put_aside(&self, number: u64, mut transfer: Transfer) {
-        transfer.waits_for(FOR_A_BUFFER);
-        let mut queue = self.queue.lock();
-        if queue.told.remove(&number) {
-            queue.lanes.push_first(transfer);
-        } else {
-            // It may have become over since it was looked at, and after those that wait were.
-            queue.sweep |= transfer.is_over();
-            queue.waiting.insert(number, transfer);
-        }
-    }
-
-    fn carry_out(&self, mut work: Work, spare: &mut Vec<Pages>) {
-        loop {
-            match self.stop() {
-                Stop::No => {}
-                Stop::ShutDown => work.transfer.op.fail(shut_down()),
-                // The host's memory may be half gone.
-                Stop::Abandon => return std::mem::forget(work),
-            }
-            let step = work.next(spare);
-            let file = work.file.clone();
-            let outcome = match step {
-                Step::Over(result) => return self.finish(work, result, spare),
-                Step::Sync => file.sync().map(|()| 0),
-                Step::Read { at, direct, .. } => match work.lend(&step) {
-                    Some(mut span) => file.file(direct).read_at(&mut span, at),
-                    None => Ok(0),
-                },
-                Step::Write { at, direct, .. } => match work.lend(&step) {
-                    Some(span) => file.file(direct).write_at(&span, at),
-                    None => Ok(0),
-                },
+                Stop::ShutDown => return queue.close().map_or(Next::Stop, Next::Do),
             };
-            if let Some(result) = work.done(&step, outcome, &self.stats, false) {
-                return self.finish(work, result, spare);
+            if let Some(chore) = chore {
+                return Next::Do(chore);
+            }
+            if role == Role::Server {
+                if let Some(transfer) = queue.lanes.pop() {
+                    return Next::Serve(transfer);
+                }
+            }
+            let until = queue.next_deadline();
+            if role == Role::Server {
+                queue.idle += 1;
+                queue = self.work.wait_until(queue, until);
+                queue.idle -= 1;
+            } else {
+                queue.keeper_sleeps = true;
+                queue = self.chores.wait_until(queue, until);
+                queue.keeper_sleeps = false;
             }
         }
     }
@@ -502,6 +348,19 @@ impl Threads for Pool {
     }
 
     fn wait_stopped(&self, deadline: Option<Instant>) -> bool {
-        self.threads.wait_ended(deadline)
+        let patience = self.queue.lock().stopped_at.and_then(|at| at.checked_add(PATIENCE));
+        let Some(patience) = patience.filter(|patience| deadline.is_none_or(|deadline| *patience < deadline)) else {
+            return self.threads.wait_ended(deadline);
+        };
+        if self.threads.wait_ended(Some(patience)) {
+            return true;
+        }
+        let ended = self.threads.wait_ended_or_away(deadline);
+        if ended {
+            let words =
+                "the system has not opened a file yet: the thread that waits for it is left behind, and ends with that";
+            log::warn!(target: "raskio", "{words}");
+        }
+        ended
     }
 }

@@ -1,9 +1,10 @@
 //! The rings: a thread and an io_uring for each block device, so that a slow one holds no other up.
 
-use super::pool::{FOR_A_BUFFER, Pool};
+use super::pool::Pool;
+use super::serve::FOR_A_BUFFER;
 use super::work::{Step, Work};
 use crate::config::{Config, UNLIMITED};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limit::Wake;
 use crate::local::OpenFile;
 use crate::staging::{Room, Told};
@@ -39,6 +40,9 @@ const MOST_AT_ONCE: usize = 256;
 /// smaller ones is copied by this thread faster than it is handed over: on two cores, 32 in flight, 256 KiB came at 19 GB/s by such
 /// threads and at 14 without, 64 KiB with 4 in flight at 6.6 and 7.
 const ASIDE: usize = 128 << 10;
+/// A ring that the system had no descriptor or memory for is tried again after this, and then less and less often.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
 
 enum Message {
     Work(Vec<Transfer>),
@@ -61,11 +65,55 @@ impl Wake for Member {
     }
 }
 
+/// Of one device.
+enum Place {
+    Ring(Arc<Member>),
+    /// There is none, and threads do it. Another try may be made after this moment; the next one so much later.
+    None(Option<Retry>),
+}
+
+#[derive(Clone, Copy)]
+struct Retry {
+    at: Instant,
+    wait: Duration,
+}
+
+impl Place {
+    fn member(&self) -> Option<&Arc<Member>> {
+        match self {
+            Place::Ring(member) => Some(member),
+            Place::None(_) => None,
+        }
+    }
+
+    /// What there is after a try that failed, and what there was before it.
+    fn after(error: &Error, before: Option<Retry>) -> Place {
+        if !is_temporary(error) {
+            return Place::None(None);
+        }
+        let wait = before.map_or(FIRST_RETRY, |before| (before.wait * 2).min(LAST_RETRY));
+        Place::None(Some(Retry { at: Instant::now() + wait, wait }))
+    }
+}
+
+/// Whether a ring that cannot be had for this reason may be had later: descriptors, memory or threads have run out.
+pub(super) fn is_temporary(error: &Error) -> bool {
+    matches!(error.os_code(), libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN)
+}
+
+struct Device {
+    number: u64,
+    place: Place,
+    /// Of the try before the ring that is there, which may yet turn out not to be one.
+    before: Option<Retry>,
+}
+
 /// The rings of one client, each started by the first request for its device.
 pub struct Rings {
     options: Options,
-    /// By device; `None`: there is none, and threads do it.
-    members: Mutex<Vec<(u64, Option<Arc<Member>>)>>,
+    /// None could be had when a file was first named, which was told.
+    before: Option<Retry>,
+    devices: Mutex<Vec<Device>>,
 }
 
 impl Rings {
@@ -79,7 +127,12 @@ impl Rings {
             buffers: BUFFERS,
             files: FILES,
         };
-        Rings { options, members: Mutex::default() }
+        Rings { options, before: None, devices: Mutex::default() }
+    }
+
+    /// None yet, for a reason that is told already.
+    pub(super) fn after_a_failure(config: &Config) -> Rings {
+        Rings { before: Some(Retry { at: Instant::now(), wait: FIRST_RETRY }), ..Rings::new(config) }
     }
 
     pub(super) fn options(&self) -> Options {
@@ -97,21 +150,38 @@ impl Rings {
         refused.err().into_iter().flatten().flat_map(work).collect()
     }
 
-    fn of(&self, device: u64, pool: &Arc<Pool>) -> Option<Arc<Member>> {
-        let mut members = self.members.lock();
-        if let Some((_, member)) = members.iter().find(|(of, _)| *of == device) {
-            return member.clone();
+    fn of(&self, number: u64, pool: &Arc<Pool>) -> Option<Arc<Member>> {
+        let mut devices = self.devices.lock();
+        let known = devices.iter().position(|device| device.number == number);
+        let at = match known {
+            Some(at) => at,
+            None if devices.len() < MOST_RINGS => devices.len(),
+            None => number as usize % MOST_RINGS,
+        };
+        let before = match devices.get(at).map(|device| &device.place) {
+            Some(Place::Ring(member)) => return Some(member.clone()),
+            Some(Place::None(Some(retry))) if retry.at <= Instant::now() => Some(*retry),
+            Some(Place::None(_)) => return None,
+            None => self.before,
+        };
+        let place = match self.start(pool) {
+            Ok(member) => Place::Ring(member),
+            Err(error) => {
+                tell_missing(&error, before);
+                Place::after(&error, before)
+            }
+        };
+        let member = place.member().cloned();
+        match devices.get_mut(at) {
+            Some(device) => (device.place, device.before) = (place, before),
+            None => devices.push(Device { number, place, before }),
         }
-        if members.len() >= MOST_RINGS {
-            return members[device as usize % MOST_RINGS].1.clone();
-        }
-        let started = self.start(pool);
-        if let Err(error) = &started {
-            log::warn!(target: "raskio", "files of one device are read by pread on threads: {}", error.message());
-        }
-        let member = started.ok();
-        members.push((device, member.clone()));
         member
+    }
+
+    /// Whether threads do the work of some device.
+    pub(super) fn lacks_some(&self) -> bool {
+        self.devices.lock().iter().any(|device| device.place.member().is_none())
     }
 
     fn start(&self, pool: &Arc<Pool>) -> Result<Arc<Member>> {
@@ -127,7 +197,7 @@ impl Rings {
     }
 
     fn each(&self, what: impl Fn(&Arc<Member>)) {
-        self.members.lock().iter().filter_map(|(_, member)| member.as_ref()).for_each(what);
+        self.devices.lock().iter().filter_map(|device| device.place.member()).for_each(what);
     }
 
     pub(super) fn sweep(&self) {
@@ -148,13 +218,21 @@ impl Rings {
     }
 
     /// The ring of this member cannot be had: threads do its work from now on.
-    fn give_up(&self, member: &Arc<Member>) {
-        for (_, other) in self.members.lock().iter_mut() {
-            if other.as_ref().is_some_and(|other| Arc::ptr_eq(other, member)) {
-                *other = None;
+    fn give_up(&self, member: &Arc<Member>, error: &Error) {
+        for device in self.devices.lock().iter_mut() {
+            if device.place.member().is_some_and(|other| Arc::ptr_eq(other, member)) {
+                tell_missing(error, device.before);
+                device.place = Place::after(error, device.before);
             }
         }
     }
+}
+
+/// Says so once, not at every try.
+fn tell_missing(error: &Error, before: Option<Retry>) {
+    let level = if before.is_none() { log::Level::Warn } else { log::Level::Debug };
+    let until = if is_temporary(error) { ", until a ring can be had" } else { "" };
+    log::log!(target: "raskio", level, "files of one device are read by pread on threads{until}: {}", error.message());
 }
 
 /// The thread of one ring.
@@ -163,8 +241,7 @@ fn run(pool: &Arc<Pool>, member: &Arc<Member>, options: Options) {
     let ring = match Ring::new(options, Some(member.clone())) {
         Ok(ring) => ring,
         Err(error) => {
-            log::warn!(target: "raskio", "files of one device are read by pread on threads: {}", error.message());
-            pool.ring_is_gone(|rings| rings.give_up(member));
+            pool.ring_is_gone(|rings| rings.give_up(member, &error));
             let left = member.inbox.close().into_iter().flat_map(|message| match message {
                 Message::Work(transfers) => transfers,
                 Message::Room(_) | Message::Trim => Vec::new(),

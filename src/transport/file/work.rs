@@ -195,12 +195,15 @@ impl Work {
             Step::Read { direct: true, .. } | Step::Write { direct: true, .. } if self.file.give_up_direct(error) => {
                 None
             }
-            Step::Read { .. } => Some(Err(Error::os(what, error))),
+            Step::Read { .. } => {
+                let read = self.transfer.written();
+                Some(Err(local::failed(format_args!("{what}: reading the file, after {read} bytes"), error)))
+            }
             Step::Write { .. } => {
                 let written = self.transfer.written();
-                Some(Err(local::write_failed(format_args!("{what}: after {written} bytes"), error)))
+                Some(Err(local::failed(format_args!("{what}: after {written} bytes"), error)))
             }
-            _ => Some(Err(local::write_failed(format_args!("{what}: waiting for the device"), error))),
+            _ => Some(Err(local::failed(format_args!("{what}: waiting for the device"), error))),
         }
     }
 

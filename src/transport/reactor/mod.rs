@@ -17,8 +17,8 @@ use crate::events::{Event, Timings};
 use crate::stats;
 use crate::sys::curl::{Easy, Finished, Multi, Times};
 use crate::sys::fault::{self, Point};
+use crate::transport::Transfer;
 use crate::transport::lanes::Lanes;
-use crate::transport::{Transfer, fail_late};
 use attempt::{Attempt, Slot, Verdict};
 use engine::{Engine, Member, Message, Pace, Stop};
 use hedge::Seconds;
@@ -257,7 +257,7 @@ impl Local {
                 Due::Late { token, number } => self.ask_again(token, number),
                 Due::Deadline(op) => {
                     if let Some(op) = op.upgrade() {
-                        fail_late(&op);
+                        op.fail_late();
                     }
                 }
             }
