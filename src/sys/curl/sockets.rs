@@ -51,7 +51,7 @@ pub struct Sockets {
     busy: usize,
     /// The sockets of connections, by libcurl's number.
     connections: HashMap<i64, curl_socket_t>,
-    /// A connection was opened, or one that a transfer has taken was closed.
+    /// See [`Sockets::disturbed`].
     disturbed: bool,
     /// The wake-up that ends a wait, once one has been given.
     wake: Option<c_int>,
@@ -112,6 +112,7 @@ impl Sockets {
                 if watch.told != 0 {
                     self.epoll.remove(fd);
                     watch.told = 0;
+                    self.disturbed = true;
                 }
                 continue;
             }
@@ -146,7 +147,8 @@ impl Sockets {
         self.busy
     }
 
-    /// Whether a connection was opened, or one that a transfer has taken was closed, since this was asked for last.
+    /// Whether a connection was opened, one that a transfer has taken was closed, or something came from one that is idle, since
+    /// this was asked for last.
     pub fn disturbed(&mut self) -> bool {
         std::mem::take(&mut self.disturbed)
     }
@@ -203,6 +205,15 @@ impl Sockets {
         let before = *self.watch(fd);
         if before.user == token + 1 {
             self.set(fd, Watch { wanted: 0, user: 0, ..before });
+        }
+    }
+
+    /// The connection with this socket is one that no transfer can use any more, and not closed yet.
+    pub fn is_leaving(&mut self, fd: curl_socket_t) {
+        let before = *self.watch(fd);
+        if before.ours {
+            self.set(fd, Watch { ours: false, ..before });
+            self.run_soon(true);
         }
     }
 

@@ -6,8 +6,9 @@
 //! (`CURLMOPT_SOCKETFUNCTION` is unset), and what is ready is run by `curl_easy_pause`, which "runs again in any case" a
 //! transfer that is not paused, and one call for all of them.
 //!
-//! Whatever else happens ends that: a connection that is opened or closed under a transfer, a second without any sign. Then
-//! `curl_multi_socket_all` has libcurl look at everything and say again what it waits for.
+//! Whatever else happens ends that: a connection that is opened or closed, an idle one that something comes from, a second's look
+//! at everything. Then `curl_multi_socket_all` has libcurl look at all of them and say again what it waits for. A TLS connection that
+//! must write before it can be read, which hardly ever happens, waits for that second.
 //!
 //! Only with the libcurl that RaskIO brings along: another version's `curl_easy_pause` need not run what was not paused.
 
@@ -28,9 +29,8 @@ pub struct Settled {
     rest: u32,
     /// Transfers that were added since, whose connections are not known yet.
     fresh: Vec<usize>,
-    /// Transfers that are not over TCP alone. A TLS connection may have to write to be read, and when it is closed libcurl
-    /// waits for the other side's word.
-    others: Vec<usize>,
+    /// By token: the transfer is not over TCP alone, so that libcurl does not close its connection at once.
+    takes_leave: Vec<bool>,
     /// Transfers that opened a connection, of which libcurl may have said nothing.
     strangers: Vec<usize>,
     /// The socket of each token that has one.
@@ -44,9 +44,10 @@ impl Settled {
 
     /// A transfer was added.
     pub fn added(&mut self, token: usize, plain: bool) {
-        if !plain {
-            self.others.push(token);
+        if self.takes_leave.len() <= token {
+            self.takes_leave.resize(token + 1, false);
         }
+        self.takes_leave[token] = !plain;
         if self.settled {
             self.fresh.push(token);
         }
@@ -65,11 +66,15 @@ impl<H: Handler> Multi<H> {
     pub(super) fn let_go(&mut self, token: usize) {
         if let Some(fd) = self.settled.sockets.get_mut(token).and_then(Option::take) {
             self.sockets().release(fd, token);
-        }
-        for tokens in [&mut self.settled.fresh, &mut self.settled.others] {
-            if let Some(at) = tokens.iter().position(|&one| one == token) {
-                tokens.swap_remove(at);
+            // libcurl waits for the other side's farewell, which it would have said here if it said anything.
+            if self.settled.takes_leave[token]
+                && self.entries[token].as_ref().is_some_and(|easy| easy.socket().is_none())
+            {
+                self.sockets().is_leaving(fd);
             }
+        }
+        if let Some(at) = self.settled.fresh.iter().position(|&fresh| fresh == token) {
+            self.settled.fresh.swap_remove(at);
         }
         if let Some(at) = self.settled.strangers.iter().position(|&stranger| stranger == token) {
             self.settled.strangers.swap_remove(at);
@@ -85,8 +90,7 @@ impl<H: Handler> Multi<H> {
     /// # Errors
     /// As [`Multi::advance`].
     pub fn settle(&mut self) -> Result<()> {
-        if self.settled.settled || self.is_empty() || !self.settled.others.is_empty() || !cfg!(feature = "bundled-curl")
-        {
+        if self.settled.settled || self.is_empty() || !cfg!(feature = "bundled-curl") {
             return Ok(());
         }
         if self.settled.rest > 0 {
@@ -156,14 +160,10 @@ impl<H: Handler> Multi<H> {
             }
         }
         self.added.clear();
-        if !self.settled.others.is_empty() {
-            return self.unsettle();
-        }
         due |= self.sockets().timer_is_due();
-        if !due {
-            return Ok(());
+        if due {
+            self.action(CURL_SOCKET_TIMEOUT, 0)?;
         }
-        self.action(CURL_SOCKET_TIMEOUT, 0)?;
         for at in 0..self.settled.fresh.len() {
             let token = self.settled.fresh[at];
             match self.socket_of(token) {
