@@ -143,6 +143,13 @@ mod tests {
         let socket = option(&curl, "CURLOPT(CURLOPT_ABSTRACT_UNIX_SOCKET");
         assert_eq!(socket + 10_000, missing::CURLOPT_ABSTRACT_UNIX_SOCKET);
         assert_eq!(option(&curl, "CURLOPT(CURLOPT_REQUEST_TARGET") + 10_000, missing::CURLOPT_REQUEST_TARGET);
+        // The kinds of value (CURLINFO_SOCKET, CURLINFO_OFF_T) are defined above them in the header.
+        assert!(curl.contains("CURLINFO_ACTIVESOCKET     = CURLINFO_SOCKET + 44,"));
+        assert!(curl.contains("#define CURLINFO_SOCKET   0x500000"));
+        assert_eq!(missing::CURLINFO_ACTIVESOCKET, 0x50_0000 + 44);
+        assert!(curl.contains("CURLINFO_CONN_ID          = CURLINFO_OFF_T + 64,"));
+        assert!(curl.contains("#define CURLINFO_OFF_T    0x600000"));
+        assert_eq!(missing::CURLINFO_CONN_ID, 0x60_0000 + 64);
         assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 1)"));
         assert!(curl.contains("#define CURL_WRITEFUNC_ERROR 0xFFFFFFFF"));
         url::tests::agrees_with(&urlapi);
