@@ -24,6 +24,9 @@ const LONGEST: Duration = Duration::from_millis(500);
 const REQUEST_COST: u64 = 32 << 10;
 /// Doubling has to bring so much.
 const WORTH_DOUBLING: f64 = 1.15;
+/// Looks at a limit before doubling is given up. On a simulated machine that is busy with something else a third of the time, the
+/// worst of 40 reads from an object store got 0.68 of what the path gives with two looks, 0.85 with three and 0.96 with four.
+const LOOKS: u32 = 4;
 /// A step up has to bring so much, and a step down must leave so much: the lower of two that are alike is the better.
 const WORTH_MORE: f64 = 1.05;
 const GOOD_ENOUGH: f64 = 0.97;
@@ -33,9 +36,9 @@ const MOST_PATIENCE: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Doubling. What the limit before brought; and this one, if that was not enough at first sight: a machine that is busy
-    /// with something else for a moment must not end it.
-    Opening { before: Option<(u32, f64)>, first_sight: Option<f64> },
+    /// Doubling. What the limit before brought; and the best that this one did, at so many looks at which that was not enough: a
+    /// machine that is busy with something else for a moment must not end it.
+    Opening { before: Option<(u32, f64)>, best: f64, looks: u32 },
     /// At a limit that is good as far as is known.
     Resting { rate: f64, measured: u32, patience: u32, up: bool },
     /// At another one, to see; `home` brought `rate`.
@@ -71,7 +74,7 @@ impl Adaptive {
             limit: START.max(reactors.saturating_mul(2 * FLOOR)).clamp(floor, ceiling),
             floor,
             ceiling,
-            phase: Phase::Opening { before: None, first_sight: None },
+            phase: Phase::Opening { before: None, best: 0.0, looks: 0 },
             from: now,
             until: now + FIRST_WINDOW,
             work_at_start: None,
@@ -154,12 +157,12 @@ impl Adaptive {
             // Everybody waits for a first byte: more may wait.
             Phase::Opening { before: None, .. } if rate == 0.0 => self.double(None),
             Phase::Opening { before: None, .. } => self.double(Some((self.limit, rate))),
-            Phase::Opening { before: Some((limit, before)), first_sight } => {
-                let best = rate.max(first_sight.unwrap_or_default());
+            Phase::Opening { before: Some((limit, before)), best, looks } => {
+                let (best, looks) = (best.max(rate), looks + 1);
                 if best > before * WORTH_DOUBLING {
                     self.double(Some((self.limit, best)));
-                } else if first_sight.is_none() {
-                    self.phase = Phase::Opening { before: Some((limit, before)), first_sight: Some(rate) };
+                } else if looks < LOOKS {
+                    self.phase = Phase::Opening { before: Some((limit, before)), best, looks };
                 } else {
                     self.limit = limit;
                     self.rest(before, PATIENCE, false);
@@ -197,7 +200,7 @@ impl Adaptive {
             return self.rest(before.map_or(0.0, |(_, rate)| rate), PATIENCE, false);
         }
         self.limit = self.limit.saturating_mul(2).min(self.ceiling);
-        self.phase = Phase::Opening { before, first_sight: None };
+        self.phase = Phase::Opening { before, best: 0.0, looks: 0 };
     }
 
     fn rest(&mut self, rate: f64, patience: u32, up: bool) {
@@ -315,11 +318,9 @@ mod tests {
         }
         let mean = |of: fn(&(f64, f64)) -> f64| good.iter().map(of).sum::<f64>() / good.len() as f64;
         let (soon, later) = (mean(|it| it.0), mean(|it| it.1));
-        println!(
-            "first second {soon:.3}, six seconds {later:.3}, worst {:?}",
-            good.iter().map(|it| it.1).fold(1.0, f64::min)
-        );
+        let worst = good.iter().map(|it| it.1).fold(1.0, f64::min);
         assert!(soon > 0.8 && later > 0.9, "{soon} of the path in the first second, {later} in six");
+        assert!(worst > 0.8, "{worst} of the path in the worst of them");
     }
 
     #[test]
