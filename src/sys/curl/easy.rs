@@ -294,9 +294,12 @@ impl<H: Handler> Easy<H> {
         !self.seconds(curl_sys::CURLINFO_NAMELOOKUP_TIME).is_zero()
     }
 
-    /// Whether the running transfer has sent its request, as far as the system took it at once.
+    /// Whether the running transfer has sent all of its request.
     pub(super) fn has_asked(&self) -> bool {
-        !self.seconds(curl_sys::CURLINFO_PRETRANSFER_TIME).is_zero()
+        let mut us: i64 = 0;
+        // SAFETY: this info is a curl_off_t, and the pointer is to one. libcurl notes at least a microsecond.
+        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), missing::CURLINFO_POSTTRANSFER_TIME_T, &raw mut us) };
+        us > 0
     }
 
     /// libcurl's number of the connection that it uses or used last, if there is one.

@@ -34,6 +34,8 @@ mod missing {
     pub const CURLINFO_ACTIVESOCKET: CURLINFO = 0x50_002C;
     /// CURLINFO_OFF_T + 64.
     pub const CURLINFO_CONN_ID: CURLINFO = 0x60_0040;
+    /// CURLINFO_OFF_T + 67.
+    pub const CURLINFO_POSTTRANSFER_TIME_T: CURLINFO = 0x60_0043;
     pub const CURLOPT_SUPPRESS_CONNECT_HEADERS: CURLoption = 265;
     pub const CURLOPT_ABSTRACT_UNIX_SOCKET: CURLoption = 10_264;
     pub const CURLOPT_REQUEST_TARGET: CURLoption = 10_266;
@@ -150,6 +152,8 @@ mod tests {
         assert!(curl.contains("CURLINFO_CONN_ID          = CURLINFO_OFF_T + 64,"));
         assert!(curl.contains("#define CURLINFO_OFF_T    0x600000"));
         assert_eq!(missing::CURLINFO_CONN_ID, 0x60_0000 + 64);
+        assert!(curl.contains("CURLINFO_POSTTRANSFER_TIME_T = CURLINFO_OFF_T + 67,"));
+        assert_eq!(missing::CURLINFO_POSTTRANSFER_TIME_T, 0x60_0000 + 67);
         assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 1)"));
         assert!(curl.contains("#define CURL_WRITEFUNC_ERROR 0xFFFFFFFF"));
         url::tests::agrees_with(&urlapi);

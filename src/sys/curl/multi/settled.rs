@@ -31,7 +31,7 @@ pub struct Settled {
     fresh: Vec<usize>,
     /// By token: the transfer is not over TCP alone, so that libcurl does not close its connection at once.
     takes_leave: Vec<bool>,
-    /// Transfers that opened a connection, of which libcurl may have said nothing.
+    /// Transfers that opened a connection or have yet to send the rest of their request, of which libcurl may have said nothing.
     strangers: Vec<usize>,
     /// The socket of each token that has one.
     sockets: Vec<Option<curl_sys::curl_socket_t>>,
@@ -166,7 +166,8 @@ impl<H: Handler> Multi<H> {
         }
         for at in 0..self.settled.fresh.len() {
             let token = self.settled.fresh[at];
-            match self.socket_of(token) {
+            let has_asked = self.entries.get(token).and_then(Option::as_ref).is_some_and(|easy| easy.has_asked());
+            match self.socket_of(token).filter(|_| has_asked) {
                 Some(fd) => {
                     self.sockets().take(fd, token).map_err(|error| broken("watching a socket", &error))?;
                     self.settled.set(token, Some(fd));
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
     use crate::sys::curl::{Easy, Handler, Settings, Share, global_init};
     use crate::sys::event::EventFd;
-    use std::ffi::CString;
+    use std::ffi::{CString, c_int};
     use std::io::{BufRead, BufReader, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::time::{Duration, Instant};
@@ -220,7 +221,7 @@ mod tests {
     }
 
     /// Answers `/N` with N bytes, each connection on a thread of its own. `/N/close` closes after it and says so, `/N/drop` does
-    /// not say so, `/N/late` sends the body a moment after the head.
+    /// not say so, `/N/late` sends the body a moment after the head, `/N/slow` reads the rest of the request after a moment.
     fn server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -236,6 +237,9 @@ mod tests {
         stream.set_nodelay(true).unwrap();
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         while let Some(Ok(first)) = lines.next() {
+            if first.contains("/slow") {
+                std::thread::sleep(Duration::from_millis(20));
+            }
             while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
             let mut path = first.split(' ').nth(1).unwrap().split('/').skip(1);
             let len: usize = path.next().unwrap().parse().unwrap();
@@ -280,10 +284,15 @@ mod tests {
             }
         }
 
-        fn add(&mut self, address: SocketAddr, path: &str) -> usize {
+        fn easy(&self, address: SocketAddr, path: &str) -> Easy<Counts> {
             let mut easy = Easy::new(Counts::default(), &self.settings).unwrap();
             easy.set_url(&CString::new(format!("http://{address}{path}")).unwrap()).unwrap();
             easy.set_head(false).unwrap();
+            easy
+        }
+
+        fn add(&mut self, address: SocketAddr, path: &str) -> usize {
+            let easy = self.easy(address, path);
             self.multi.add(easy, address.port().into(), true).map_err(|(_, error)| error).unwrap()
         }
 
@@ -357,6 +366,33 @@ mod tests {
         assert_eq!(bench.run(), (30, 3));
         assert!(!bench.multi.settled.is_settled(), "connections were opened, and nobody looked at them");
         bench.settle(address);
+    }
+
+    #[test]
+    fn a_request_that_does_not_fit_into_the_send_buffer_is_sent_all_the_same() {
+        let (address, mut bench) = (server(), Bench::new());
+        bench.settle(address);
+        let fd = *bench.multi.sockets().connections.values().next().unwrap();
+        let small: c_int = 4096;
+        // SAFETY: the descriptor is open, and the option's value is an int.
+        let set = unsafe {
+            libc::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUF,
+                (&raw const small).cast(),
+                size_of::<c_int>() as u32,
+            )
+        };
+        assert_eq!(set, 0);
+        let line = CString::new(format!("X-Long: {}", "x".repeat(800_000))).unwrap();
+        for _ in 0..20 {
+            bench.settle(address);
+            let mut easy = bench.easy(address, "/30/slow");
+            easy.set_headers(Some(crate::sys::curl::Headers::new([line.as_c_str()].into_iter()).unwrap())).unwrap();
+            bench.multi.add(easy, address.port().into(), true).map_err(|(_, error)| error).unwrap();
+            assert_eq!(bench.run(), (30, 0));
+        }
     }
 
     #[test]
