@@ -101,6 +101,33 @@ fn a_client_that_has_nothing_but_ended_connections_sleeps() {
     });
 }
 
+/// The sockets of this process whose other side has closed them.
+fn half_closed(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let to = format!(":{port:04X}");
+    // CLOSE_WAIT is state 08; the third field is the other side.
+    table
+        .lines()
+        .filter(|line| line.split_whitespace().nth(2).is_some_and(|it| it.ends_with(&to)) && line.contains(" 08 "))
+        .count()
+}
+
+#[test]
+fn connections_that_ended_while_nothing_is_read_are_closed() {
+    for_both_backends(|backend| {
+        let server = server_of(100_000);
+        let client = TestClient::with(backend, |options| options.num_threads = Some(2));
+        let object = client.open(&server.url("/data"));
+        let options = ReadOptions { task_size: Some(1000), deadline: None };
+        start_with(&object, 0, 100_000, &options).succeeds();
+        server.drop_connections();
+        let port = server.addr().port();
+        support::eventually("the server's connections are closed", || half_closed(port) > 0);
+        support::eventually("they are closed here too", || half_closed(port) == 0);
+        read(&object, 0, 100);
+    });
+}
+
 #[test]
 fn dead_kept_alive_connections_cost_no_attempt() {
     for_both_backends(|backend| {

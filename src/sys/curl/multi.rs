@@ -315,6 +315,11 @@ impl<H: Handler> Multi<H> {
         waited.map_err(|error| broken("waiting for sockets", &error))
     }
 
+    /// Whether connections that no transfer uses were closed by their servers, as a rule, and are not closed here.
+    pub fn keeps_ended(&mut self) -> bool {
+        self.sockets().ended() > 0
+    }
+
     /// Closes connections that no transfer uses. Without effect before libcurl 8.16.
     pub fn close_idle(&mut self) {
         let _inside = Inside::enter();

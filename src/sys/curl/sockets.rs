@@ -29,6 +29,8 @@ struct Watch {
     origin: OriginId,
     /// The transfer that was said to use it by [`Sockets::take`], by its token and one; 0: none.
     user: usize,
+    /// It is idle, and its server has closed it, as a rule.
+    ended: bool,
     /// libcurl's number of its connection, where that was asked for.
     connection: Option<i64>,
 }
@@ -49,8 +51,10 @@ pub struct Sockets {
     origins: Vec<OriginId>,
     /// Connections that libcurl waits for something from, or that a transfer has taken.
     busy: usize,
+    /// Idle connections that have ended.
+    ended: usize,
     /// The sockets of connections, by libcurl's number.
-    connections: HashMap<i64, curl_socket_t>,
+    pub(super) connections: HashMap<i64, curl_socket_t>,
     /// See [`Sockets::disturbed`].
     disturbed: bool,
     /// The wake-up that ends a wait, once one has been given.
@@ -72,6 +76,7 @@ impl Sockets {
             idle: HashMap::new(),
             origins: Vec::new(),
             busy: 0,
+            ended: 0,
             connections: HashMap::new(),
             disturbed: false,
             wake: None,
@@ -105,13 +110,13 @@ impl Sockets {
             if self.wake == Some(fd) {
                 continue;
             }
-            let Some(watch) = self.watches.get_mut(fd as usize) else { continue };
+            let Some(&watch) = self.watches.get(fd as usize) else { continue };
             if watch.wanted == 0 {
                 // An idle connection that its server closed, as a rule. libcurl finds out before it uses it again; until
                 // then the kernel would report it for ever.
                 if watch.told != 0 {
                     self.epoll.remove(fd);
-                    watch.told = 0;
+                    self.set(fd, Watch { told: 0, ended: watch.ours, ..watch });
                     self.disturbed = true;
                 }
                 continue;
@@ -140,6 +145,11 @@ impl Sockets {
     pub fn all_wanted(&self) -> Vec<curl_socket_t> {
         let all = self.watches.iter().enumerate();
         all.filter(|(_, watch)| watch.wanted != 0).map(|(fd, _)| fd as curl_socket_t).collect()
+    }
+
+    /// Idle connections that something came from, their end as a rule.
+    pub fn ended(&self) -> usize {
+        self.ended
     }
 
     /// Connections that something is waited for from.
@@ -262,6 +272,7 @@ impl Sockets {
             }
         }
         self.busy = self.busy + usize::from(is_busy(watch)) - usize::from(is_busy(before));
+        self.ended = self.ended + usize::from(watch.ended) - usize::from(before.ended);
         if is_idle(watch) {
             *self.idle.entry(watch.origin).or_default() += 1;
         }
@@ -270,7 +281,7 @@ impl Sockets {
     /// libcurl waits for this of a socket, or for nothing more. `origin`: for whose sake.
     fn want(&mut self, fd: curl_socket_t, wanted: u32, origin: Option<OriginId>) -> std::io::Result<()> {
         let before = *self.watch(fd);
-        self.set(fd, Watch { wanted, origin: origin.unwrap_or(before.origin), user: 0, ..before });
+        self.set(fd, Watch { wanted, origin: origin.unwrap_or(before.origin), user: 0, ended: false, ..before });
         let Watch { told, ours, .. } = before;
         let outcome = match (told, wanted) {
             (_, 0) if ours => return Ok(()),

@@ -36,6 +36,9 @@ use waiting::Waiting;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait of an idle thread: four looks a minute, and no CPU to speak of.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
+/// Connections that their servers have closed are closed here after so long without work: libcurl itself does so when it looks for one to
+/// use, and until then each is a descriptor, and a line in `ss` (CLOSE-WAIT) that looks like a leak.
+const KEEP_ENDED: Duration = Duration::from_secs(2);
 /// A connection that took so long was asked for twice: Linux repeats what got no answer after a second (RFC 6298).
 const SYN_REPEATED: Duration = Duration::from_millis(950);
 /// How long a reactor pauses after a fault, so that one that comes back at once does not spin.
@@ -80,8 +83,10 @@ struct Local {
     timers: Timers,
     messages: VecDeque<Message>,
     next_scan: Instant,
-    /// When libcurl last looked at every socket.
+    /// When libcurl last looked at every socket, or there was none to look at.
     looked_at_all: Instant,
+    /// When to close idle connections, since some of them have ended.
+    close_idle_at: Option<Instant>,
     /// When to look for waiting requests whose operation is over, if some may be there.
     look_at: Option<Instant>,
     pace: Pace,
@@ -143,6 +148,7 @@ impl Local {
             messages: VecDeque::new(),
             next_scan: Instant::now(),
             looked_at_all: Instant::now(),
+            close_idle_at: None,
             look_at: None,
             pace: Pace::default(),
             connect_at: None,
@@ -442,13 +448,16 @@ impl Local {
         let waker = engine.members[self.index].inbox.waker();
         let now = Instant::now();
         let in_flight = self.multi.as_ref().is_some_and(|multi| !multi.is_empty());
+        self.close_ended(now, in_flight);
         let mut wake_at = now + if in_flight { BUSY_WAIT } else { IDLE_WAIT };
         if in_flight && self.engine.stall.is_some() {
             wake_at = wake_at.min(self.next_scan);
         }
         // Whoever waits for a permit sees to it that there is another one if more of them would help.
         let limit_at = self.engine.limiter.as_ref().filter(|_| self.in_line).and_then(|limiter| limiter.next_look());
-        for next in [self.timers.next(), self.look_at, self.connect_at, limit_at].into_iter().flatten() {
+        for next in
+            [self.timers.next(), self.look_at, self.connect_at, limit_at, self.close_idle_at].into_iter().flatten()
+        {
             wake_at = wake_at.min(next);
         }
         if !waker.may_sleep() {
@@ -464,10 +473,27 @@ impl Local {
         waker.awake();
         waited?;
         // By the clock, not by how this wait ended: looks for stalls and other timers end waits before their time.
-        if in_flight && now.saturating_duration_since(self.looked_at_all) >= BUSY_WAIT {
-            self.looked_at_all = now;
+        let woken = Instant::now();
+        if !in_flight {
+            self.looked_at_all = woken;
+        } else if woken.saturating_duration_since(self.looked_at_all) >= BUSY_WAIT {
+            self.looked_at_all = woken;
             self.multi()?.advance_all()?;
         }
         Ok(())
+    }
+
+    /// Closes idle connections a while after some of them have ended, if nothing else has done that by then.
+    fn close_ended(&mut self, now: Instant, in_flight: bool) {
+        let Some(multi) = self.multi.as_mut().filter(|_| !in_flight) else { return self.close_idle_at = None };
+        self.close_idle_at = match self.close_idle_at {
+            _ if !multi.keeps_ended() => None,
+            None => Some(now + KEEP_ENDED),
+            Some(at) if at > now => Some(at),
+            Some(_) => {
+                multi.close_idle();
+                None
+            }
+        };
     }
 }
