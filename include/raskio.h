@@ -521,7 +521,7 @@ RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
 #define RASKIO_READ_FROM_END  1u /**< Flag: the last `size` bytes of the object; offset must be 0. See "Reads". */
 #define RASKIO_READ_ON_STREAM 2u /**< Flag: copies are ordered on `stream` (NULL: the legacy stream). */
 
-/** Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync). */
+/** Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync), and so is the name of a file that this object has made (fsync of its directory). */
 #define RASKIO_WRITE_DURABLE   4u
 /** Flag of raskio_write: as RASKIO_READ_ON_STREAM, copies of CUDA memory are ordered on `stream` (NULL: the legacy stream). */
 #define RASKIO_WRITE_ON_STREAM 2u

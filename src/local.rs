@@ -57,6 +57,8 @@ pub struct OpenFile {
     direct: Option<(Arc<File>, Alignment)>,
     /// The file system refused it after all.
     direct_refused: AtomicBool,
+    /// We made it, and its name may not be on the device yet.
+    new_name: AtomicBool,
     bypass: Bypass,
     facts: Facts,
 }
@@ -93,7 +95,11 @@ impl LocalFile {
             return Ok(file);
         }
         let how = How { write: self.writable, create: self.writable && for_write, direct: false };
-        let file = File::open(&self.path, how).map_err(|error| self.not_opened(how, &error))?;
+        let there = File::open(&self.path, How { create: false, ..how });
+        let missing = matches!(&there, Err(error) if error.raw_os_error() == Some(libc::ENOENT));
+        let made = how.create && missing;
+        let file = if made { File::open(&self.path, how) } else { there };
+        let file = file.map_err(|error| self.not_opened(how, &error))?;
         let facts = file.facts().map_err(|error| Error::os("asking for its size", &error))?;
         match facts.kind {
             Type::Regular | Type::Block => {}
@@ -111,8 +117,8 @@ impl LocalFile {
             Some(both) => Bypass { read: both, write: both, ..config },
             None => config,
         };
-        let (name, direct_refused) = (self.name.clone(), AtomicBool::new(false));
-        let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, bypass, facts });
+        let (name, direct_refused, new_name) = (self.name.clone(), AtomicBool::new(false), AtomicBool::new(made));
+        let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, new_name, bypass, facts });
         *self.opened.lock() = Some(file.clone());
         Ok(file)
     }
@@ -210,6 +216,23 @@ impl OpenFile {
     /// The system's.
     pub fn sync(&self) -> io::Result<()> {
         self.cached.sync_data()
+    }
+
+    /// Whether [`OpenFile::sync_name`] has something to do for a durable write.
+    pub fn has_new_name(&self) -> bool {
+        self.new_name.load(Ordering::Acquire)
+    }
+
+    /// Waits until a power cut does not take the name of a file that we made. May take as long as the file system likes.
+    ///
+    /// # Errors
+    /// The system's. The message does not name the file.
+    pub fn sync_name(&self) -> Result<()> {
+        if self.has_new_name() {
+            self.cached.sync_name().map_err(|error| failed("waiting for the device to have its directory", &error))?;
+            self.new_name.store(false, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// The descriptor through the cache, or past it.

@@ -31,7 +31,8 @@ pub const RASKIO_MEMORY_CUDA: u32 = 2;
 pub const RASKIO_READ_FROM_END: u32 = 1;
 /// Flag: copies are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_READ_ON_STREAM: u32 = 2;
-/// Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync).
+/// Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync), and so is the name of a file that this
+/// object has made (fsync of its directory).
 pub const RASKIO_WRITE_DURABLE: u32 = 4;
 /// Flag of raskio_write: as RASKIO_READ_ON_STREAM, copies of CUDA memory are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_WRITE_ON_STREAM: u32 = 2;
