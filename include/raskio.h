@@ -565,7 +565,10 @@ typedef struct raskio_item_result {
   uint64_t bytes;
   /** Borrowed for the callback, NULL on success; raskio_error_clone to keep. */
   const raskio_error *error;
-  /** Offset of the first byte in the object. */
+  /**
+   * Offset of the first byte in the object; of an item that failed before it was found out (RASKIO_READ_FROM_END), or that
+   * was refused, that of its spec.
+   */
   uint64_t offset;
 } raskio_item_result;
 

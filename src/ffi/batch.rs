@@ -15,7 +15,7 @@ use super::options::{self, Versioned, flags, reserved};
 use super::read::{buffer, check_from_end};
 use super::status::raskio_status;
 use super::{handle, null, status};
-use crate::batch::{BatchOptions, Gap, ReadSpec};
+use crate::batch::{BatchOptions, Gap, ReadSpec, Refused};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::items::{ItemResult, ItemTold};
 use std::ffi::c_void;
@@ -118,18 +118,29 @@ pub unsafe extern "C" fn raskio_read_batch(
             results.try_reserve_exact(spec_count).map_err(|_| out_of_memory(spec_count))?;
             let done = completion(done, user_data, Some(results))?;
             let specs = (0..spec_count).map(|index| {
-                let spec = specs.get(index)?;
-                flags("flags", spec.flags, RASKIO_READ_FROM_END)?;
-                reserved("reserved0", spec.reserved0)?;
-                let from_end = how.from_end || spec.flags & RASKIO_READ_FROM_END != 0;
-                check_from_end(from_end, spec.offset)?;
-                let object = (*handle::get(spec.object, "object")?).clone();
-                let buffer = buffer(spec.data, spec.size, how.place)?;
-                Ok(ReadSpec { object, offset: spec.offset, buffer, from_end })
+                item(&specs, index, &how).map_err(|error| Refused { offset: specs.known(index).offset, error })
             });
             start(client.read_batch(specs, options, done)?, op_out);
             Ok(())
         })
+    }
+}
+
+/// One of the specs, checked.
+///
+/// # Safety
+/// The specs are there, and what they point to.
+unsafe fn item(specs: &Specs, index: usize, how: &How) -> Result<ReadSpec> {
+    // SAFETY: promised by the caller; the buffer is RaskIO's until the item has ended.
+    unsafe {
+        let spec = specs.get(index)?;
+        flags("flags", spec.flags, RASKIO_READ_FROM_END)?;
+        reserved("reserved0", spec.reserved0)?;
+        let from_end = how.from_end || spec.flags & RASKIO_READ_FROM_END != 0;
+        check_from_end(from_end, spec.offset)?;
+        let object = (*handle::get(spec.object, "object")?).clone();
+        let buffer = buffer(spec.data, spec.size, how.place)?;
+        Ok(ReadSpec { object, offset: spec.offset, buffer, from_end })
     }
 }
 

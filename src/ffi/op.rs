@@ -80,7 +80,8 @@ pub struct raskio_item_result {
     pub bytes: u64,
     /// Borrowed for the callback, NULL on success; raskio_error_clone to keep.
     pub error: *const raskio_error,
-    /// Offset of the first byte in the object.
+    /// Offset of the first byte in the object; of an item that failed before it was found out (RASKIO_READ_FROM_END), or that
+    /// was refused, that of its spec.
     pub offset: u64,
 }
 
