@@ -8,8 +8,8 @@ use super::client::raskio_client;
 use super::error::raskio_error;
 use super::handle::raskio_object;
 use super::op::{
-    How, Lent, RASKIO_READ_FROM_END, completion, raskio_done_fn, raskio_item_result, raskio_op, raskio_read_options,
-    read_options, start,
+    How, Lent, RASKIO_READ_FROM_END, RASKIO_READ_ON_STREAM, RASKIO_WRITE_DURABLE, completion, raskio_done_fn,
+    raskio_item_result, raskio_op, raskio_read_options, read_options, start,
 };
 use super::options::{self, Versioned, flags, reserved};
 use super::read::{buffer, check_from_end};
@@ -126,6 +126,12 @@ pub unsafe extern "C" fn raskio_read_batch(
     }
 }
 
+/// Flags of other places, which a spec may be given by mistake.
+const NOT_OF_SPECS: [(u32, &str, &str); 2] = [
+    (RASKIO_READ_ON_STREAM, "RASKIO_READ_ON_STREAM", "the read options of the whole batch"),
+    (RASKIO_WRITE_DURABLE, "RASKIO_WRITE_DURABLE", "raskio_write"),
+];
+
 /// One of the specs, checked.
 ///
 /// # Safety
@@ -134,7 +140,7 @@ unsafe fn item(specs: &Specs, index: usize, how: &How) -> Result<ReadSpec> {
     // SAFETY: promised by the caller; the buffer is RaskIO's until the item has ended.
     unsafe {
         let spec = specs.get(index)?;
-        flags("flags", spec.flags, RASKIO_READ_FROM_END)?;
+        flags("flags", spec.flags, RASKIO_READ_FROM_END, &NOT_OF_SPECS)?;
         reserved("reserved0", spec.reserved0)?;
         let from_end = how.from_end || spec.flags & RASKIO_READ_FROM_END != 0;
         check_from_end(from_end, spec.offset)?;

@@ -349,7 +349,7 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
         | RASKIO_OBJECT_BEARER_FROM_HOST
         | RASKIO_OBJECT_DIRECT
         | RASKIO_OBJECT_BUFFERED;
-    options::flags("flags", from.flags, KNOWN)?;
+    options::flags("flags", from.flags, KNOWN, &[])?;
     options::reserved("reserved0", from.reserved0)?;
     let has = |flag: u32| from.flags & flag != 0;
     let virtual_host = match (has(RASKIO_OBJECT_S3_VIRTUAL_HOST), has(RASKIO_OBJECT_S3_PATH_STYLE)) {

@@ -177,7 +177,10 @@ pub(super) struct How {
 /// `from` is NULL or points to struct_size readable bytes.
 pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<How> {
     // SAFETY: promised by the caller.
-    unsafe { op_options(from, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM) }
+    unsafe {
+        let elsewhere = [(RASKIO_WRITE_DURABLE, "RASKIO_WRITE_DURABLE", "raskio_write")];
+        op_options(from, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM, &elsewhere)
+    }
 }
 
 /// The same for a write.
@@ -186,12 +189,15 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<Ho
 /// As for [`read_options`].
 pub(super) unsafe fn write_options(from: *const raskio_read_options) -> Result<How> {
     // SAFETY: promised by the caller.
-    unsafe { op_options(from, RASKIO_WRITE_DURABLE | RASKIO_WRITE_ON_STREAM) }
+    unsafe {
+        let elsewhere = [(RASKIO_READ_FROM_END, "RASKIO_READ_FROM_END", "reads")];
+        op_options(from, RASKIO_WRITE_DURABLE | RASKIO_WRITE_ON_STREAM, &elsewhere)
+    }
 }
 
 /// # Safety
 /// As for [`read_options`].
-unsafe fn op_options(from: *const raskio_read_options, known: u32) -> Result<How> {
+unsafe fn op_options(from: *const raskio_read_options, known: u32, elsewhere: &[(u32, &str, &str)]) -> Result<How> {
     const MEMORIES: [(u32, &str, Memory); 3] = [
         (RASKIO_MEMORY_AUTO, "RASKIO_MEMORY_AUTO", Memory::Auto),
         (RASKIO_MEMORY_HOST, "RASKIO_MEMORY_HOST", Memory::Host),
@@ -200,7 +206,7 @@ unsafe fn op_options(from: *const raskio_read_options, known: u32) -> Result<How
     // SAFETY: promised by the caller.
     let Some(from) = (unsafe { options::read(from) })? else { return Ok(How::default()) };
     let memory = options::choice("memory", from.memory, &MEMORIES)?;
-    options::flags("flags", from.flags, known)?;
+    options::flags("flags", from.flags, known, elsewhere)?;
     options::reserved("reserved0", from.reserved0)?;
     let stream = (from.flags & RASKIO_READ_ON_STREAM != 0).then_some(from.stream);
     if stream.is_none() && !from.stream.is_null() {
