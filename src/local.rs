@@ -105,9 +105,12 @@ impl LocalFile {
             Type::Regular | Type::Block => {}
             Type::Directory => return Err(Error::invalid("it is a directory; name a file in it")),
             Type::Other => {
-                let moved = if for_write { "written" } else { "read" };
+                let (moved, instead) = match for_write {
+                    true => ("written", "name a file, and copy that to it"),
+                    false => ("read", "copy what it gives to a file, and read that"),
+                };
                 return Err(Error::invalid(format!(
-                    "it is neither a file nor a block device, and cannot be {moved} at an offset"
+                    "it is neither a file nor a block device, and cannot be {moved} at an offset; {instead}"
                 )));
             }
         }
@@ -282,17 +285,15 @@ fn user() -> String {
 /// What to do where something of the system's has run out.
 fn exhausted(made: Error) -> Error {
     match made.os_code() {
-        libc::EMFILE => {
-            let limit = process::open_file_limit().map_or_else(String::new, |limit| format!(", {limit}"));
-            made.note(format_args!(
-                "this process has as many files open as it may (RLIMIT_NOFILE{limit}); release objects that are not needed, or \
-                 raise it with ulimit -n"
-            ))
-        }
-        libc::ENFILE => made.note("the system has as many files open as it may; see the sysctl fs.file-max"),
+        libc::EMFILE | libc::ENFILE => process::out_of_files(made),
         libc::ENOMEM => made.note("the system is short of memory"),
         libc::ENOSPC | libc::EDQUOT => made.note("make room, and write it again"),
-        libc::EFBIG => made.note("the file would be larger than the file system or the process's limit allows"),
+        libc::EFBIG => made.note(
+            "the file would be larger than the file system or the process's limit allows (RLIMIT_FSIZE); raise that with ulimit -f",
+        ),
+        libc::ESPIPE => made.note(
+            "it can be read from its beginning only, as some files of /proc and /sys are; copy it to a file, and read that",
+        ),
         libc::EIO => made.note("the device or the file server failed; see the system's log"),
         _ => made,
     }

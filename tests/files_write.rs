@@ -213,7 +213,7 @@ fn a_limit_on_the_size_of_files_is_told_with_what_was_written() {
         let client = client(local, CACHED, |_| {});
         let object = writable(&client, &files.path(&name));
         let outcome = write(&object, 0, &pattern(MIB), false);
-        let error = outcome.fails(ErrorKind::Io, &[object.name(), "larger than"]);
+        let error = outcome.fails(ErrorKind::Io, &[object.name(), "larger than", "ulimit -f"]);
         assert_eq!((error.os_code(), outcome.bytes), (libc::EFBIG, 300_000));
         assert_eq!(files.get(&name), pattern(300_000));
         // The transport goes on.

@@ -3,7 +3,7 @@
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::mem::page_size;
-use crate::sys::process::memory_lock_limit;
+use crate::sys::process::{memory_lock_limit, out_of_files};
 use io_uring::{IoUring, Probe, opcode};
 use std::io;
 
@@ -119,9 +119,7 @@ fn refused(error: &io::Error, entries: u32) -> Error {
             )),
             None => made.note("the system is short of memory"),
         },
-        Some(libc::EMFILE) => made.note("the process has as many files open as it may (RLIMIT_NOFILE); raise it with ulimit -n"),
-        Some(libc::ENFILE) => made.note("the system has as many files open as it may; see fs.file-max"),
-        _ => made,
+        _ => out_of_files(made),
     }
 }
 
