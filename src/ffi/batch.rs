@@ -2,7 +2,7 @@
 //!
 //! Many ranges by one call: what a reader of Parquet, Zarr or safetensors wants. One round trip for as many as there may be
 //! requests at a time, and fewer requests than ranges where ranges are near each other: by default up to 32 KiB apart over
-//! HTTP, 128 KiB in S3 and over WebHDFS.
+//! HTTP, 128 KiB in S3 and over WebHDFS; of a local file only those that touch or overlap.
 
 use super::client::raskio_client;
 use super::error::raskio_error;
@@ -58,8 +58,8 @@ pub type raskio_item_done_fn =
 pub struct raskio_batch_options {
     /// sizeof(raskio_batch_options).
     pub struct_size: usize,
-    /// Ranges of one object that are at most so many bytes apart share a request, and what lies between them is dropped as it
-    /// comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
+    /// Ranges of one object that are at most so many bytes apart share a request, and what lies between them is read too, and
+    /// dropped as it comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
     pub coalesce_gap: u64,
     /// But a request does not grow beyond so many bytes by that. 0: task_size.
     pub coalesce_max: u64,
