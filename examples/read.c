@@ -50,9 +50,9 @@ static double cpu_seconds(void) {
 static void show_progress(raskio_client *client, uint64_t size, double seconds) {
   raskio_stats stats = {.struct_size = sizeof stats};
   if (isatty(STDERR_FILENO) && raskio_client_stats(client, &stats) == RASKIO_OK) {
+    double bytes = (double)(stats.bytes_received + stats.file_bytes_read); /* of a server, or of a local file */
     fprintf(stderr, "\r%3.0f %%  %8.1f MB  %6.2f GB/s  %" PRIu64 " requests in flight ",
-            size ? 100.0 * (double)stats.bytes_received / (double)size : 100.0, (double)stats.bytes_received / 1e6,
-            (double)stats.bytes_received / 1e9 / seconds, stats.requests_in_flight);
+            size ? 100.0 * bytes / (double)size : 100.0, bytes / 1e6, bytes / 1e9 / seconds, stats.requests_in_flight);
   }
 }
 

@@ -334,7 +334,7 @@ typedef void (*raskio_event_fn)(void *user_data, const raskio_event *event);
 
 /* ---- Clients ------------------------------------------------------------------------------------------------------ *
  *
- * Settings come from three places, the later one wins: the default, the environment (the KVIKIO_ variable named at
+ * Settings come from three places, the later one wins: the default, the environment (the variable named at
  * the option), the option. Options are numbers of which zero means "not set here". */
 
 #define RASKIO_BACKEND_AUTO            0u /**< KVIKIO_REMOTE_IO_BACKEND, and without it EASY_THREADPOOL. */
@@ -357,7 +357,7 @@ typedef void (*raskio_event_fn)(void *user_data, const raskio_event *event);
 
 /** RASKIO_LOCAL_BACKEND (AUTO, URING or PREAD), and without it io_uring where the kernel allows it, else pread: then a warning in the log says why. */
 #define RASKIO_LOCAL_AUTO  0u
-#define RASKIO_LOCAL_URING 1u /**< io_uring: without it no local file can be opened. */
+#define RASKIO_LOCAL_URING 1u /**< io_uring: without it raskio_object_open of a local file fails. */
 #define RASKIO_LOCAL_PREAD 2u /**< pread and pwrite on up to num_threads threads. */
 
 #define RASKIO_UNLIMITED UINT32_MAX /**< No limit: for max_concurrent_requests and for every time in milliseconds. */
@@ -372,7 +372,7 @@ typedef struct raskio_client_options {
   uint32_t reactor_dispatch;
   /** Reactor threads of MULTI_POLL, 1 to 1024. KVIKIO_REMOTE_IO_NUM_REACTORS; default 1. */
   uint32_t num_reactors;
-  /** Threads of EASY_THREADPOOL, at least 1. KVIKIO_NTHREADS; default 16. */
+  /** Threads of EASY_THREADPOOL, at least 1, and at most those for local files. KVIKIO_NTHREADS; default 16. */
   uint32_t num_threads;
   /**
    * Requests in flight at most, one budget over all reactors; RASKIO_UNLIMITED: no limit.
@@ -415,11 +415,12 @@ typedef struct raskio_client_options {
   void (*pinned_free)(void *user_data, void *memory, size_t size);
   /**
    * RASKIO_LOCAL_*: how local files are read and written. Nothing is started for them before the first one is opened.
+   * RASKIO_LOCAL_BACKEND; default AUTO.
    */
   uint32_t local_backend;
   /**
    * Reads and writes of local files in flight for each block device, which has an io_uring of its own: 1 to 32768, and no
-   * more than max_concurrent_requests. Default 128.
+   * more than max_concurrent_requests. No variable; default 128.
    */
   uint32_t uring_queue_depth;
   /**
@@ -521,7 +522,7 @@ RASKIO_EXPORT void raskio_client_trim(raskio_client *client) RASKIO_NOEXCEPT;
 #define RASKIO_READ_FROM_END  1u /**< Flag: the last `size` bytes of the object; offset must be 0. See "Reads". */
 #define RASKIO_READ_ON_STREAM 2u /**< Flag: copies are ordered on `stream` (NULL: the legacy stream). */
 
-/** Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync). */
+/** Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync), and so is the name of a file that this object has made (fsync of its directory). */
 #define RASKIO_WRITE_DURABLE   4u
 /** Flag of raskio_write: as RASKIO_READ_ON_STREAM, copies of CUDA memory are ordered on `stream` (NULL: the legacy stream). */
 #define RASKIO_WRITE_ON_STREAM 2u
@@ -565,7 +566,10 @@ typedef struct raskio_item_result {
   uint64_t bytes;
   /** Borrowed for the callback, NULL on success; raskio_error_clone to keep. */
   const raskio_error *error;
-  /** Offset of the first byte in the object. */
+  /**
+   * Offset of the first byte in the object; of an item that failed before it was found out (RASKIO_READ_FROM_END), or that
+   * was refused, that of its spec.
+   */
   uint64_t offset;
 } raskio_item_result;
 
@@ -644,7 +648,7 @@ RASKIO_EXPORT void raskio_op_release(raskio_op *op) RASKIO_NOEXCEPT;
 /** A URL with a signature in its query, of S3 or any compatible service; its size is asked for by GET. */
 #define RASKIO_ENDPOINT_S3_PRESIGNED 4u
 #define RASKIO_ENDPOINT_WEBHDFS      5u /**< WebHDFS or HttpFS. */
-/** A local file, or a block device: file:///path with percent-encoding, or a path as it is. Inferred from file: and from a path that begins with /, ./ or ../; whoever opens names from elsewhere and means no files leaves it out of allowed_endpoints. */
+/** A local file, or a block device: file:///path with percent-encoding, or a path as it is. Inferred from file: and from a path that begins with /, ./ or ../ (relative to the working directory at its first stat, read or write); whoever opens names from elsewhere and means no files leaves it out of allowed_endpoints. */
 #define RASKIO_ENDPOINT_FILE         6u
 
 #define RASKIO_OBJECT_SIZE_KNOWN       1u   /**< Flag: `size` is the object's size, 0 included. */
@@ -771,7 +775,9 @@ RASKIO_EXPORT uint32_t raskio_endpoint_infer(const char *url) RASKIO_NOEXCEPT;
  * error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
  *
  * INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault.
- * UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED.
+ * UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED. Of a local file, as long as
+ * none could be opened: IO: no threads are left; and where io_uring was asked for (RASKIO_LOCAL_URING) and cannot be had:
+ * UNSUPPORTED, PERMISSION_DENIED, OUT_OF_MEMORY, IO. Whether the file is there is found out by its first stat, read or write.
  */
 RASKIO_EXPORT raskio_status raskio_object_open(
     raskio_client *client, const char *url, const raskio_object_options *options, raskio_object **object_out,
@@ -923,7 +929,7 @@ RASKIO_EXPORT raskio_status raskio_write(
  *
  * Many ranges by one call: what a reader of Parquet, Zarr or safetensors wants. One round trip for as many as there may be
  * requests at a time, and fewer requests than ranges where ranges are near each other: by default up to 32 KiB apart over
- * HTTP, 128 KiB in S3 and over WebHDFS. */
+ * HTTP, 128 KiB in S3 and over WebHDFS; of a local file only those that touch or overlap. */
 
 #define RASKIO_COALESCE_DEFAULT 0u         /**< Merge ranges as far as it pays. See "Batches". */
 #define RASKIO_COALESCE_NEVER   UINT64_MAX /**< One request for each range, even if ranges overlap. */
@@ -958,8 +964,8 @@ typedef struct raskio_batch_options {
   /** sizeof(raskio_batch_options). */
   size_t struct_size;
   /**
-   * Ranges of one object that are at most so many bytes apart share a request, and what lies between them is dropped as it
-   * comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
+   * Ranges of one object that are at most so many bytes apart share a request, and what lies between them is read too, and
+   * dropped as it comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
    */
   uint64_t coalesce_gap;
   /** But a request does not grow beyond so many bytes by that. 0: task_size. */
@@ -1036,7 +1042,7 @@ typedef struct raskio_stats {
   uint64_t requests_in_flight;
   /** Requests that wait now: for their turn, or for their next attempt. */
   uint64_t requests_queued;
-  /** Body bytes received, those of failed attempts included. */
+  /** Body bytes received, those of failed attempts included. Local files are counted in file_bytes_read. */
   uint64_t bytes_received;
   /** Bytes copied to device memory, or from it to be written. */
   uint64_t bytes_staged;
@@ -1146,7 +1152,7 @@ typedef struct raskio_stats {
   uint64_t first_byte_p999_us;
   /** The most. */
   uint64_t first_byte_max_us;
-  /** Bytes read of local files. */
+  /** Bytes read of local files, those between the ranges of a batch that share a request included. */
   uint64_t file_bytes_read;
   /** Of these, those that went past the system's cache (O_DIRECT). */
   uint64_t file_bytes_read_direct;

@@ -31,6 +31,14 @@ pub struct ReadSpec {
     pub from_end: bool,
 }
 
+/// What cannot be an item, as its place in a batch has it.
+pub struct Refused {
+    /// Where the caller asked to begin.
+    pub offset: u64,
+    /// What is wrong.
+    pub error: Error,
+}
+
 /// Which ranges share a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gap {
@@ -112,7 +120,7 @@ impl Client {
     /// OUT_OF_MEMORY, SHUT_DOWN, FORKED. The completion is dropped uncalled then.
     pub fn read_batch(
         self: &Arc<Self>,
-        specs: impl ExactSizeIterator<Item = Result<ReadSpec>>,
+        specs: impl ExactSizeIterator<Item = std::result::Result<ReadSpec, Refused>>,
         options: BatchOptions,
         done: Completion,
     ) -> Result<Pending> {
@@ -127,7 +135,12 @@ impl Client {
             }
             // `Items` has no more.
             let item = u32::try_from(number).unwrap_or(u32::MAX);
-            let need = spec.and_then(|spec| self.look_at(spec, item, &items, task_size));
+            // Also of an item that fails: the caller finds its place again by that.
+            items.set_offset(item, spec.as_ref().map_or_else(|refused| refused.offset, |spec| spec.offset));
+            let need = match spec {
+                Ok(spec) => self.look_at(spec, item, &items, task_size),
+                Err(refused) => Err(refused.error),
+            };
             sorted.put(item, need, &items)?;
         }
         let most = options.most.unwrap_or(task_size);
@@ -181,8 +194,8 @@ impl Client {
         if let (true, Some(size)) = (from_end, size) {
             ByteRange { start: offset, len } = ByteRange::last(len, size);
             buffer = buffer.split_to(len);
+            items.set_offset(item, offset);
         }
-        items.set_offset(item, offset);
         if len == 0 {
             return Ok(Need::Nothing);
         }

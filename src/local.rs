@@ -57,6 +57,8 @@ pub struct OpenFile {
     direct: Option<(Arc<File>, Alignment)>,
     /// The file system refused it after all.
     direct_refused: AtomicBool,
+    /// We made it, and its name may not be on the device yet.
+    new_name: AtomicBool,
     bypass: Bypass,
     facts: Facts,
 }
@@ -93,15 +95,22 @@ impl LocalFile {
             return Ok(file);
         }
         let how = How { write: self.writable, create: self.writable && for_write, direct: false };
-        let file = File::open(&self.path, how).map_err(|error| self.not_opened(how, &error))?;
+        let there = File::open(&self.path, How { create: false, ..how });
+        let missing = matches!(&there, Err(error) if error.raw_os_error() == Some(libc::ENOENT));
+        let made = how.create && missing;
+        let file = if made { File::open(&self.path, how) } else { there };
+        let file = file.map_err(|error| self.not_opened(how, &error))?;
         let facts = file.facts().map_err(|error| Error::os("asking for its size", &error))?;
         match facts.kind {
             Type::Regular | Type::Block => {}
             Type::Directory => return Err(Error::invalid("it is a directory; name a file in it")),
             Type::Other => {
-                let moved = if for_write { "written" } else { "read" };
+                let (moved, instead) = match for_write {
+                    true => ("written", "name a file, and copy that to it"),
+                    false => ("read", "copy what it gives to a file, and read that"),
+                };
                 return Err(Error::invalid(format!(
-                    "it is neither a file nor a block device, and cannot be {moved} at an offset"
+                    "it is neither a file nor a block device, and cannot be {moved} at an offset; {instead}"
                 )));
             }
         }
@@ -111,8 +120,8 @@ impl LocalFile {
             Some(both) => Bypass { read: both, write: both, ..config },
             None => config,
         };
-        let (name, direct_refused) = (self.name.clone(), AtomicBool::new(false));
-        let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, bypass, facts });
+        let (name, direct_refused, new_name) = (self.name.clone(), AtomicBool::new(false), AtomicBool::new(made));
+        let file = Arc::new(OpenFile { name, cached: Arc::new(file), direct, direct_refused, new_name, bypass, facts });
         *self.opened.lock() = Some(file.clone());
         Ok(file)
     }
@@ -212,6 +221,23 @@ impl OpenFile {
         self.cached.sync_data()
     }
 
+    /// Whether [`OpenFile::sync_name`] has something to do for a durable write.
+    pub fn has_new_name(&self) -> bool {
+        self.new_name.load(Ordering::Acquire)
+    }
+
+    /// Waits until a power cut does not take the name of a file that we made. May take as long as the file system likes.
+    ///
+    /// # Errors
+    /// The system's. The message does not name the file.
+    pub fn sync_name(&self) -> Result<()> {
+        if self.has_new_name() {
+            self.cached.sync_name().map_err(|error| failed("waiting for the device to have its directory", &error))?;
+            self.new_name.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// The descriptor through the cache, or past it.
     pub fn file(&self, direct: bool) -> &Arc<File> {
         match (&self.direct, direct) {
@@ -259,17 +285,15 @@ fn user() -> String {
 /// What to do where something of the system's has run out.
 fn exhausted(made: Error) -> Error {
     match made.os_code() {
-        libc::EMFILE => {
-            let limit = process::open_file_limit().map_or_else(String::new, |limit| format!(", {limit}"));
-            made.note(format_args!(
-                "this process has as many files open as it may (RLIMIT_NOFILE{limit}); release objects that are not needed, or \
-                 raise it with ulimit -n"
-            ))
-        }
-        libc::ENFILE => made.note("the system has as many files open as it may; see the sysctl fs.file-max"),
+        libc::EMFILE | libc::ENFILE => process::out_of_files(made),
         libc::ENOMEM => made.note("the system is short of memory"),
         libc::ENOSPC | libc::EDQUOT => made.note("make room, and write it again"),
-        libc::EFBIG => made.note("the file would be larger than the file system or the process's limit allows"),
+        libc::EFBIG => made.note(
+            "the file would be larger than the file system or the process's limit allows (RLIMIT_FSIZE); raise that with ulimit -f",
+        ),
+        libc::ESPIPE => made.note(
+            "it can be read from its beginning only, as some files of /proc and /sys are; copy it to a file, and read that",
+        ),
         libc::EIO => made.note("the device or the file server failed; see the system's log"),
         _ => made,
     }

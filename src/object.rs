@@ -98,6 +98,8 @@ pub struct ReadOptions {
 #[derive(Default)]
 struct Known {
     size: Option<u64>,
+    /// That is what the caller said, and nobody else has yet.
+    given: bool,
     etag: Option<Arc<str>>,
     /// Where redirects led, so that the next request goes there at once.
     moved_to: Option<Arc<endpoint::Target>>,
@@ -208,9 +210,17 @@ impl ObjectCore {
             _ => {}
         }
         match (known.size, total) {
+            (Some(given), Some(now)) if given != now && known.given => Err(Error::new(
+                ErrorKind::ObjectChanged,
+                format!(
+                    "the object was opened with a wrong size (RASKIO_OBJECT_SIZE_KNOWN), or changed since: its size was {given}, now it \
+                     is {now}; open it anew with the right one, or with none to have it asked for"
+                ),
+            )),
             (Some(before), Some(now)) if before != now => Err(changed("size", &before.to_string(), &now.to_string())),
-            (None, Some(now)) => {
-                known.size = Some(now);
+            (_, Some(now)) => {
+                // From now on another one is a change, also where the caller said this one.
+                (known.size, known.given) = (Some(now), false);
                 Ok(())
             }
             _ => Ok(()),
@@ -279,7 +289,7 @@ impl Drop for Pending {
 
 impl Object {
     pub(crate) fn new(client: Arc<Client>, endpoint: Arc<dyn Endpoint>, size: Option<u64>) -> Arc<Object> {
-        let known = Known { size, ..Known::default() };
+        let known = Known { size, given: size.is_some(), ..Known::default() };
         let core = ObjectCore { endpoint, known: Mutex::new(known), etag: OnceLock::new() };
         Arc::new(Object { client, core: Arc::new(core) })
     }

@@ -248,11 +248,13 @@ fn the_batch_of_nothing_and_the_batch_of_empty_and_wrong_items_end_through_the_c
             assert!(outcome.thread.starts_with("raskio-"), "{}", outcome.thread);
         }
         let foreign = other.open(&server.url("/data"));
-        let items = [range(&data, u64::MAX - 3, 10), range(&foreign, 0, 10), range(&data, 5, 10)];
+        let items = [range(&data, u64::MAX - 3, 10), range(&foreign, 4, 10), range(&data, 5, 10)];
         let mut batch = Batch::start(&client, &items, BatchOptions::default());
         batch.wait().fails(ErrorKind::InvalidArgument, &["item 0", "2^63"]);
         batch.item(1).fails(ErrorKind::InvalidArgument, &["item 1", "another client"]);
         batch.item(2).succeeds();
+        // Where the caller asked, also of what was refused.
+        assert_eq!([0, 1, 2].map(|item| batch.item(item).offset), [u64::MAX - 3, 4, 5]);
         assert_eq!(server.gets(), 1);
     });
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use raskio::batch::{BatchOptions, Gap, ReadSpec};
+use raskio::batch::{BatchOptions, Gap, ReadSpec, Refused};
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{Object, ReadOptions};
 use raskio::op::{OpResult, Operation};
@@ -65,7 +65,8 @@ fn start_specs(client: &DeviceClient, specs: Vec<Result<ReadSpec, Error>>, optio
         let items = items.map(|item| (item.error.map(|error| (**error).clone()), item.bytes)).collect();
         let _ = sender.send((result.error.cloned(), items, result.attempts));
     });
-    let pending = client.client.read_batch(specs.into_iter(), options, done).expect("the batch is accepted");
+    let specs = specs.into_iter().map(|spec| spec.map_err(|error| Refused { offset: 0, error }));
+    let pending = client.client.read_batch(specs, options, done).expect("the batch is accepted");
     let op = pending.op().clone();
     pending.submit();
     Batch { op, outcome }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use raskio::client::Client;
+use raskio::config::Backend;
 use raskio::endpoint::file::url_of;
 use raskio::error::{Error, ErrorKind};
 use raskio::object::{ObjectOptions, ReadOptions};
@@ -12,7 +14,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use support::files::{CACHED, Directory, Lease, client, each_local_backend, source, writable};
-use support::{LONG, Outcome, TestClient, child, ms, read, start, start_with, stat};
+use support::{LONG, Outcome, TestClient, child, config, ms, read, start, start_with, stat};
 
 /// Starts a write of one byte.
 fn start_write(object: &Arc<raskio::object::Object>, options: &ReadOptions) -> (Arc<Operation>, Receiver<Outcome>) {
@@ -122,6 +124,75 @@ fn what_the_system_says_of_a_path_comes_with_what_can_be_done() {
             unmade.write(u64::MAX, source(b"x"), &ReadOptions::default(), false, never).err().expect("an error");
         assert!(error.message().starts_with("cannot write 1 bytes"), "{error}");
     });
+}
+
+#[test]
+fn what_is_read_in_order_only_is_told_with_another_way() {
+    let files = Directory::new();
+    let path = files.path("pipe");
+    let name = CString::new(path.clone()).unwrap();
+    // SAFETY: the path ends with NUL.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        let words = [&path, "neither a file nor a block device", "copy what it gives to a file"];
+        start(&client.open(&path), 0, 1).fails(ErrorKind::InvalidArgument, &words);
+        write(&writable(&client, &path)).fails(ErrorKind::InvalidArgument, &[&path, "copy that to it"]);
+    });
+    let spipe = std::io::Error::from_raw_os_error(libc::ESPIPE);
+    assert!(raskio::local::failed("/proc/x", &spipe).message().contains("from its beginning only"));
+}
+
+#[test]
+fn a_size_that_the_caller_gave_is_told_from_one_that_changed() {
+    let files = Directory::new();
+    let path = files.put("data", 10);
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        let given = ObjectOptions { size: Some(20), ..ObjectOptions::default() };
+        let error = client.0.open(&path, given).unwrap().stat_sync().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ObjectChanged);
+        for word in [&path, "a wrong size (RASKIO_OBJECT_SIZE_KNOWN)", "was 20, now it is 10"] {
+            assert!(error.message().contains(word), "{error}");
+        }
+        // What the system has confirmed is not blamed on the caller.
+        let right = ObjectOptions { size: Some(10), ..ObjectOptions::default() };
+        let object = client.0.open(&path, right).unwrap();
+        assert_eq!(object.stat_sync().unwrap(), 10);
+        std::fs::write(&path, [0; 5]).unwrap();
+        let error = object.stat_sync().unwrap_err();
+        assert!(error.message().contains("changed while it was open: its size was 10, now it is 5"), "{error}");
+        files.put("data", 10);
+    });
+}
+
+#[test]
+fn a_name_that_stands_for_nothing_is_told_with_how_files_are_named() {
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |_| {});
+        let error = refused(&client, "data.bin", ObjectOptions::default());
+        assert!(error.message().contains("./data.bin for a file of"), "{error}");
+        let remote = ObjectOptions { allowed_endpoints: 1 << 1, ..ObjectOptions::default() };
+        let error = refused(&client, "./data.bin", remote);
+        assert!(error.message().ends_with("it could be FILE, which allowed_endpoints does not allow"), "{error}");
+    });
+}
+
+/// Also where no file is concerned.
+#[test]
+fn a_client_that_there_is_no_descriptor_for_is_told_with_the_limit() {
+    const TEST: &str = "a_client_that_there_is_no_descriptor_for_is_told_with_the_limit";
+    if !child::is_child() {
+        child::succeeds(&mut child::again(TEST));
+        return;
+    }
+    // SAFETY: a limit of this process of its own.
+    let set = |rlim_cur| unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur, rlim_max: 1024 }) };
+    assert_eq!(set(3), 0);
+    let made = Client::new(config(Backend::MultiPoll, |_| {}), None);
+    assert_eq!(set(1024), 0);
+    let error = made.err().expect("an error");
+    assert!(error.message().contains("RLIMIT_NOFILE, 3") && error.message().contains("ulimit -n"), "{error}");
 }
 
 #[test]

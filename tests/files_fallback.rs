@@ -6,7 +6,7 @@ use raskio::config::LocalBackend;
 use raskio::error::ErrorKind;
 use raskio::object::{ObjectOptions, ReadOptions};
 use std::sync::{Arc, Mutex};
-use support::files::{CACHED, Directory, OVER, client, has_uring};
+use support::files::{CACHED, Directory, OVER, client, forbid, has_uring};
 use support::{Guarded, TestClient, Watchdog, child, eventually, read, read_fails};
 
 const LEN: u64 = 1_100_000;
@@ -17,31 +17,6 @@ const ENTER: u32 = 426;
 const REGISTER: u32 = 427;
 /// The operation of `REGISTER` that puts a buffer into the table.
 const BUFFERS_UPDATE: u32 = 16;
-
-/// Has a system call of this thread, and of those that it starts, fail; if an argument is named, only where it has that value.
-fn forbid(call: u32, argument: Option<(u32, u32)>, errno: i32) {
-    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
-    const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
-    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
-    const ALLOW: u32 = 0x7fff_0000;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let refuse = 0x0005_0000 | errno as u32;
-    let mut program = vec![step(LOAD, 0, 0, 0)];
-    match argument {
-        None => program.push(step(IF_EQUAL, 0, 1, call)),
-        Some((number, value)) => {
-            program.extend([step(IF_EQUAL, 0, 3, call), step(LOAD, 0, 0, 16 + 8 * number), step(IF_EQUAL, 0, 1, value)])
-        }
-    }
-    program.extend([step(RETURN, 0, 0, refuse), step(RETURN, 0, 0, ALLOW)]);
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program outlives the call, and only this process is concerned.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let outcome = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter);
-        assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
-    }
-}
 
 /// What the log says from now on.
 fn listen() -> Arc<Mutex<Vec<String>>> {
@@ -104,7 +79,7 @@ fn io_uring_that_is_forbidden_or_missing_leads_to_pread_and_the_reason_is_told()
     drop(reading);
 }
 
-/// As kernels before 5.12 say it, where a process may lock no memory.
+/// As some kernels say it, where a process may lock no memory.
 #[test]
 fn a_ring_that_may_not_be_locked_is_told_with_both_numbers() {
     const TEST: &str = "a_ring_that_may_not_be_locked_is_told_with_both_numbers";

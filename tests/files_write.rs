@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use support::batch::{Batch, last};
-use support::files::{CACHED, DIRECT, Directory, Lease, client, each_local_backend, source, writable};
+use support::files::{CACHED, DIRECT, Directory, Lease, client, each_local_backend, forbid, source, writable};
 use support::{LONG, Outcome, child, ms, read, start_last, stat, try_start};
 
 const MIB: usize = 1 << 20;
@@ -213,11 +213,41 @@ fn a_limit_on_the_size_of_files_is_told_with_what_was_written() {
         let client = client(local, CACHED, |_| {});
         let object = writable(&client, &files.path(&name));
         let outcome = write(&object, 0, &pattern(MIB), false);
-        let error = outcome.fails(ErrorKind::Io, &[object.name(), "larger than"]);
+        let error = outcome.fails(ErrorKind::Io, &[object.name(), "larger than", "ulimit -f"]);
         assert_eq!((error.os_code(), outcome.bytes), (libc::EFBIG, 300_000));
         assert_eq!(files.get(&name), pattern(300_000));
         // The transport goes on.
         write(&object, 0, b"again", false).succeeds();
+    });
+}
+
+/// A file whose directory is not on the device is gone after a power cut, durable as its bytes may be. Told by what happens where
+/// nobody can sync a directory: bytes are synced by another call.
+#[test]
+fn a_durable_write_waits_for_the_name_of_a_file_that_its_object_made() {
+    if !child::is_child() {
+        let test = "a_durable_write_waits_for_the_name_of_a_file_that_its_object_made";
+        child::succeeds(&mut child::again(test));
+        return;
+    }
+    let files = Directory::new();
+    let old = files.put("old", 10);
+    forbid(libc::SYS_fsync as u32, None, libc::EIO);
+    each_local_backend(|local| {
+        let client = client(local, CACHED, |options| options.task_size = Some(100_000));
+        write(&writable(&client, &old), 0, b"x", true).succeeds();
+        let bytes = pattern(MIB);
+        let made = writable(&client, &files.path(&format!("made-{local:?}")));
+        write(&made, 0, &bytes, false).succeeds();
+        for _ in 0..2 {
+            let outcome = write(&made, 0, &bytes, true);
+            let error = outcome.fails(ErrorKind::Io, &[made.name(), "its directory"]);
+            assert_eq!(error.os_code(), libc::EIO);
+        }
+        let durable = writable(&client, &files.path(&format!("durable-{local:?}")));
+        write(&durable, 0, b"", true).fails(ErrorKind::Io, &[durable.name(), "its directory"]);
+        // Another object has not made it.
+        write(&writable(&client, made.name()), 0, b"x", true).succeeds();
     });
 }
 

@@ -55,9 +55,11 @@ static void use(uint32_t local, uint32_t how) {
 
   /* What a write cannot be asked, and what a read cannot be. */
   durable.flags = RASKIO_READ_FROM_END;
-  CHECK_ERROR(raskio_write(file, 0, from, 1, &durable, outcome_done, NULL, NULL, &error), RASKIO_ERR_UNSUPPORTED, error, "flags");
+  CHECK_ERROR(raskio_write(file, 0, from, 1, &durable, outcome_done, NULL, NULL, &error), RASKIO_ERR_UNSUPPORTED, error,
+              "RASKIO_READ_FROM_END set, which is for reads");
   durable.flags = RASKIO_WRITE_DURABLE;
-  CHECK_ERROR(raskio_read_sync(file, 0, to, 1, &durable, NULL, &error), RASKIO_ERR_UNSUPPORTED, error, "flags");
+  CHECK_ERROR(raskio_read_sync(file, 0, to, 1, &durable, NULL, &error), RASKIO_ERR_UNSUPPORTED, error,
+              "RASKIO_WRITE_DURABLE set, which is for raskio_write");
   CHECK_ERROR(raskio_write(again, 0, from, 1, NULL, outcome_done, NULL, NULL, &error), RASKIO_ERR_UNSUPPORTED, error,
               "RASKIO_OBJECT_WRITABLE");
   opening.flags = RASKIO_OBJECT_DIRECT | RASKIO_OBJECT_BUFFERED;

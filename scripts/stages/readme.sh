@@ -23,6 +23,13 @@ for page in docs/*.md; do
     fail "the C++ of $page does not compile"
   rm "$work/page.cpp"
 done
+# That of docs/files.md needs no server.
+awk '$0 == "```c" { inside = 1; next } /^```/ { inside = 0 } inside' docs/files.md >"$work/write.c"
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$work/write.c" -o "$work/write" $(pkg-config --cflags --libs raskio)
+"$work/write" "$work/written" || fail "the C of docs/files.md does not write a file"
+[ "$(cat "$work/written")" = "on the device" ] || fail "the C of docs/files.md writes something else than it says"
+if "$work/write" "$work/no/such" 2>"$work/out"; then fail "the C of docs/files.md does not notice a missing directory"; fi
+: >"$work/empty"
 start_server demo.bin=33554432
 crc=$(awk '$1 == "object" { print $NF }' "$server_dir/log")
 passed=0
@@ -38,6 +45,11 @@ for source in "$work"/block*.c "$work"/block*.cpp; do
   # Each prints the first byte that it read: (0 * 31 + 7) mod 251.
   grep -q 'first byte 7' <<<"$said" || fail "${source##*/} of README.md printed '$said', and should print 'first byte 7'"
   if "$source.out" "$url/demo.bin?status=404" >"$work/out" 2>&1; then fail "${source##*/} of README.md does not notice a 404"; fi
+  # The second in C reads ranges, which an empty file does not have.
+  if [[ $source != */block2.c ]]; then
+    said=$("$source.out" "$work/empty") || fail "${source##*/} of README.md fails with an empty file"
+    grep -q '^0 bytes' <<<"$said" || fail "${source##*/} of README.md printed '$said' for an empty file"
+  fi
   passed=$((passed + 2))
 done
 

@@ -420,7 +420,8 @@ fn locate(text: &str) -> Result<Location<'_>> {
                 return Err(match text.contains("://") {
                     true => error,
                     false => error.note(
-                        "a URL begins with http://, https://, s3://, webhdfs://, swebhdfs:// or file://, the path of a file with / or ./",
+                        "a URL begins with http://, https://, s3://, webhdfs://, swebhdfs:// or file://, the path of a file with / or \
+                         ./: ./data.bin for a file of the working directory",
                     ),
                 });
             }
@@ -537,10 +538,12 @@ fn inferred(location: &Location<'_>, options: &ObjectOptions) -> Result<&'static
     }
     let names: Vec<&str> = matching.clone().map(|kind| kind.name).collect();
     matching.find(|kind| options.allows(kind.number)).ok_or_else(|| {
-        Error::invalid(format!(
-            "cannot open {name}: it could be {}, and allowed_endpoints allows none of them",
-            names.join(" or ")
-        ))
+        let refused = if names.len() == 1 {
+            "which allowed_endpoints does not allow"
+        } else {
+            "and allowed_endpoints allows none of them"
+        };
+        Error::invalid(format!("cannot open {name}: it could be {}, {refused}", names.join(" or ")))
     })
 }
 

@@ -2,20 +2,20 @@
 //!
 //! Many ranges by one call: what a reader of Parquet, Zarr or safetensors wants. One round trip for as many as there may be
 //! requests at a time, and fewer requests than ranges where ranges are near each other: by default up to 32 KiB apart over
-//! HTTP, 128 KiB in S3 and over WebHDFS.
+//! HTTP, 128 KiB in S3 and over WebHDFS; of a local file only those that touch or overlap.
 
 use super::client::raskio_client;
 use super::error::raskio_error;
 use super::handle::raskio_object;
 use super::op::{
-    How, Lent, RASKIO_READ_FROM_END, completion, raskio_done_fn, raskio_item_result, raskio_op, raskio_read_options,
-    read_options, start,
+    How, Lent, RASKIO_READ_FROM_END, RASKIO_READ_ON_STREAM, RASKIO_WRITE_DURABLE, completion, raskio_done_fn,
+    raskio_item_result, raskio_op, raskio_read_options, read_options, start,
 };
 use super::options::{self, Versioned, flags, reserved};
 use super::read::{buffer, check_from_end};
 use super::status::raskio_status;
 use super::{handle, null, status};
-use crate::batch::{BatchOptions, Gap, ReadSpec};
+use crate::batch::{BatchOptions, Gap, ReadSpec, Refused};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::items::{ItemResult, ItemTold};
 use std::ffi::c_void;
@@ -58,8 +58,8 @@ pub type raskio_item_done_fn =
 pub struct raskio_batch_options {
     /// sizeof(raskio_batch_options).
     pub struct_size: usize,
-    /// Ranges of one object that are at most so many bytes apart share a request, and what lies between them is dropped as it
-    /// comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
+    /// Ranges of one object that are at most so many bytes apart share a request, and what lies between them is read too, and
+    /// dropped as it comes. Ranges that overlap or touch are 0 bytes apart. RASKIO_COALESCE_*, or a number of bytes.
     pub coalesce_gap: u64,
     /// But a request does not grow beyond so many bytes by that. 0: task_size.
     pub coalesce_max: u64,
@@ -118,18 +118,35 @@ pub unsafe extern "C" fn raskio_read_batch(
             results.try_reserve_exact(spec_count).map_err(|_| out_of_memory(spec_count))?;
             let done = completion(done, user_data, Some(results))?;
             let specs = (0..spec_count).map(|index| {
-                let spec = specs.get(index)?;
-                flags("flags", spec.flags, RASKIO_READ_FROM_END)?;
-                reserved("reserved0", spec.reserved0)?;
-                let from_end = how.from_end || spec.flags & RASKIO_READ_FROM_END != 0;
-                check_from_end(from_end, spec.offset)?;
-                let object = (*handle::get(spec.object, "object")?).clone();
-                let buffer = buffer(spec.data, spec.size, how.place)?;
-                Ok(ReadSpec { object, offset: spec.offset, buffer, from_end })
+                item(&specs, index, &how).map_err(|error| Refused { offset: specs.known(index).offset, error })
             });
             start(client.read_batch(specs, options, done)?, op_out);
             Ok(())
         })
+    }
+}
+
+/// Flags of other places, which a spec may be given by mistake.
+const NOT_OF_SPECS: [(u32, &str, &str); 2] = [
+    (RASKIO_READ_ON_STREAM, "RASKIO_READ_ON_STREAM", "the read options of the whole batch"),
+    (RASKIO_WRITE_DURABLE, "RASKIO_WRITE_DURABLE", "raskio_write"),
+];
+
+/// One of the specs, checked.
+///
+/// # Safety
+/// The specs are there, and what they point to.
+unsafe fn item(specs: &Specs, index: usize, how: &How) -> Result<ReadSpec> {
+    // SAFETY: promised by the caller; the buffer is RaskIO's until the item has ended.
+    unsafe {
+        let spec = specs.get(index)?;
+        flags("flags", spec.flags, RASKIO_READ_FROM_END, &NOT_OF_SPECS)?;
+        reserved("reserved0", spec.reserved0)?;
+        let from_end = how.from_end || spec.flags & RASKIO_READ_FROM_END != 0;
+        check_from_end(from_end, spec.offset)?;
+        let object = (*handle::get(spec.object, "object")?).clone();
+        let buffer = buffer(spec.data, spec.size, how.place)?;
+        Ok(ReadSpec { object, offset: spec.offset, buffer, from_end })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients
 //!
-//! Settings come from three places, the later one wins: the default, the environment (the KVIKIO_ variable named at
+//! Settings come from three places, the later one wins: the default, the environment (the variable named at
 //! the option), the option. Options are numbers of which zero means "not set here".
 
 use super::error::raskio_error;
@@ -50,7 +50,7 @@ pub const RASKIO_HEDGING_ON: u32 = 2;
 /// RASKIO_LOCAL_BACKEND (AUTO, URING or PREAD), and without it io_uring where the kernel allows it, else pread: then a warning in
 /// the log says why.
 pub const RASKIO_LOCAL_AUTO: u32 = 0;
-/// io_uring: without it no local file can be opened.
+/// io_uring: without it raskio_object_open of a local file fails.
 pub const RASKIO_LOCAL_URING: u32 = 1;
 /// pread and pwrite on up to num_threads threads.
 pub const RASKIO_LOCAL_PREAD: u32 = 2;
@@ -69,7 +69,7 @@ pub struct raskio_client_options {
     pub reactor_dispatch: u32,
     /// Reactor threads of MULTI_POLL, 1 to 1024. KVIKIO_REMOTE_IO_NUM_REACTORS; default 1.
     pub num_reactors: u32,
-    /// Threads of EASY_THREADPOOL, at least 1. KVIKIO_NTHREADS; default 16.
+    /// Threads of EASY_THREADPOOL, at least 1, and at most those for local files. KVIKIO_NTHREADS; default 16.
     pub num_threads: u32,
     /// Requests in flight at most, one budget over all reactors; RASKIO_UNLIMITED: no limit.
     /// KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256.
@@ -103,9 +103,10 @@ pub struct raskio_client_options {
     /// Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone.
     pub pinned_free: Option<unsafe extern "C" fn(user_data: *mut c_void, memory: *mut c_void, size: usize)>,
     /// RASKIO_LOCAL_*: how local files are read and written. Nothing is started for them before the first one is opened.
+    /// RASKIO_LOCAL_BACKEND; default AUTO.
     pub local_backend: u32,
     /// Reads and writes of local files in flight for each block device, which has an io_uring of its own: 1 to 32768, and no
-    /// more than max_concurrent_requests. Default 128.
+    /// more than max_concurrent_requests. No variable; default 128.
     pub uring_queue_depth: u32,
     /// Milliseconds after which an idle thread of the kernel's sleeps, which takes what is submitted to an io_uring without a system
     /// call. It costs a whole core while it is awake. Default 0: no such thread.

@@ -30,7 +30,7 @@ pub const RASKIO_ENDPOINT_S3_PRESIGNED: u32 = 4;
 /// WebHDFS or HttpFS.
 pub const RASKIO_ENDPOINT_WEBHDFS: u32 = 5;
 /// A local file, or a block device: file:///path with percent-encoding, or a path as it is. Inferred from file: and from a path
-/// that begins with /, ./ or ../; whoever opens names from elsewhere and means no files leaves it out of allowed_endpoints.
+/// that begins with /, ./ or ../ (relative to the working directory at its first stat, read or write); whoever opens names from elsewhere and means no files leaves it out of allowed_endpoints.
 pub const RASKIO_ENDPOINT_FILE: u32 = 6;
 /// Flag: `size` is the object's size, 0 included.
 pub const RASKIO_OBJECT_SIZE_KNOWN: u32 = 1;
@@ -162,7 +162,9 @@ pub unsafe extern "C" fn raskio_endpoint_infer(url: *const c_char) -> u32 {
 /// error_out: may be NULL; receives an error that must eventually be given to raskio_error_free, or NULL on success.
 ///
 /// INVALID_ARGUMENT: a NULL, a URL or an option that cannot be right; the message names the part at fault.
-/// UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED.
+/// UNSUPPORTED: a kind of object or an option that this version does not have. SHUT_DOWN, FORKED. Of a local file, as long as
+/// none could be opened: IO: no threads are left; and where io_uring was asked for (RASKIO_LOCAL_URING) and cannot be had:
+/// UNSUPPORTED, PERMISSION_DENIED, OUT_OF_MEMORY, IO. Whether the file is there is found out by its first stat, read or write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raskio_object_open(
     client: *mut raskio_client,
@@ -349,7 +351,7 @@ unsafe fn object_options(from: *const raskio_object_options) -> Result<ObjectOpt
         | RASKIO_OBJECT_BEARER_FROM_HOST
         | RASKIO_OBJECT_DIRECT
         | RASKIO_OBJECT_BUFFERED;
-    options::flags("flags", from.flags, KNOWN)?;
+    options::flags("flags", from.flags, KNOWN, &[])?;
     options::reserved("reserved0", from.reserved0)?;
     let has = |flag: u32| from.flags & flag != 0;
     let virtual_host = match (has(RASKIO_OBJECT_S3_VIRTUAL_HOST), has(RASKIO_OBJECT_S3_PATH_STYLE)) {

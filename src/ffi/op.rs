@@ -31,7 +31,8 @@ pub const RASKIO_MEMORY_CUDA: u32 = 2;
 pub const RASKIO_READ_FROM_END: u32 = 1;
 /// Flag: copies are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_READ_ON_STREAM: u32 = 2;
-/// Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync).
+/// Flag of raskio_write: the callback comes when the bytes are on the device (fdatasync), and so is the name of a file that this
+/// object has made (fsync of its directory).
 pub const RASKIO_WRITE_DURABLE: u32 = 4;
 /// Flag of raskio_write: as RASKIO_READ_ON_STREAM, copies of CUDA memory are ordered on `stream` (NULL: the legacy stream).
 pub const RASKIO_WRITE_ON_STREAM: u32 = 2;
@@ -79,7 +80,8 @@ pub struct raskio_item_result {
     pub bytes: u64,
     /// Borrowed for the callback, NULL on success; raskio_error_clone to keep.
     pub error: *const raskio_error,
-    /// Offset of the first byte in the object.
+    /// Offset of the first byte in the object; of an item that failed before it was found out (RASKIO_READ_FROM_END), or that
+    /// was refused, that of its spec.
     pub offset: u64,
 }
 
@@ -175,7 +177,10 @@ pub(super) struct How {
 /// `from` is NULL or points to struct_size readable bytes.
 pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<How> {
     // SAFETY: promised by the caller.
-    unsafe { op_options(from, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM) }
+    unsafe {
+        let elsewhere = [(RASKIO_WRITE_DURABLE, "RASKIO_WRITE_DURABLE", "raskio_write")];
+        op_options(from, RASKIO_READ_FROM_END | RASKIO_READ_ON_STREAM, &elsewhere)
+    }
 }
 
 /// The same for a write.
@@ -184,12 +189,15 @@ pub(super) unsafe fn read_options(from: *const raskio_read_options) -> Result<Ho
 /// As for [`read_options`].
 pub(super) unsafe fn write_options(from: *const raskio_read_options) -> Result<How> {
     // SAFETY: promised by the caller.
-    unsafe { op_options(from, RASKIO_WRITE_DURABLE | RASKIO_WRITE_ON_STREAM) }
+    unsafe {
+        let elsewhere = [(RASKIO_READ_FROM_END, "RASKIO_READ_FROM_END", "reads")];
+        op_options(from, RASKIO_WRITE_DURABLE | RASKIO_WRITE_ON_STREAM, &elsewhere)
+    }
 }
 
 /// # Safety
 /// As for [`read_options`].
-unsafe fn op_options(from: *const raskio_read_options, known: u32) -> Result<How> {
+unsafe fn op_options(from: *const raskio_read_options, known: u32, elsewhere: &[(u32, &str, &str)]) -> Result<How> {
     const MEMORIES: [(u32, &str, Memory); 3] = [
         (RASKIO_MEMORY_AUTO, "RASKIO_MEMORY_AUTO", Memory::Auto),
         (RASKIO_MEMORY_HOST, "RASKIO_MEMORY_HOST", Memory::Host),
@@ -198,7 +206,7 @@ unsafe fn op_options(from: *const raskio_read_options, known: u32) -> Result<How
     // SAFETY: promised by the caller.
     let Some(from) = (unsafe { options::read(from) })? else { return Ok(How::default()) };
     let memory = options::choice("memory", from.memory, &MEMORIES)?;
-    options::flags("flags", from.flags, known)?;
+    options::flags("flags", from.flags, known, elsewhere)?;
     options::reserved("reserved0", from.reserved0)?;
     let stream = (from.flags & RASKIO_READ_ON_STREAM != 0).then_some(from.stream);
     if stream.is_none() && !from.stream.is_null() {

@@ -140,11 +140,17 @@ pub(super) fn reserved(field: &str, value: u32) -> Result<()> {
     Ok(())
 }
 
-/// Flags that this library knows.
+/// Flags that this library knows. Of those that it knows elsewhere: their names, and where.
 ///
 /// # Errors
 /// UNSUPPORTED naming the others.
-pub(super) fn flags(field: &str, value: u32, known: u32) -> Result<()> {
+pub(super) fn flags(field: &str, value: u32, known: u32, elsewhere: &[(u32, &str, &str)]) -> Result<()> {
+    if let Some((_, name, place)) = elsewhere.iter().find(|(flag, ..)| value & !known & flag != 0) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{field} has {name} set, which is for {place}; leave it out here"),
+        ));
+    }
     if value & !known != 0 {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -223,8 +229,14 @@ mod tests {
     fn values_out_of_range_name_what_is_allowed() {
         let error = choice("colour", 7, &[(0, "RED", 'r'), (1, "BLUE", 'b')]).unwrap_err();
         assert_eq!(error.message(), "colour is 7; allowed are RED (0), BLUE (1)");
-        assert_eq!(flags("flags", 6, 3).unwrap_err().kind(), ErrorKind::Unsupported);
-        assert!(flags("flags", 3, 3).is_ok());
+        let elsewhere = [(4, "WRITTEN", "writes"), (2, "READ", "reads")];
+        let error = flags("flags", 10, 3, &elsewhere).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().starts_with("flags has 0x8 set"), "{error}");
+        let error = flags("flags", 6, 3, &elsewhere).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().starts_with("flags has WRITTEN set, which is for writes"), "{error}");
+        assert!(flags("flags", 3, 3, &elsewhere).is_ok());
         assert_eq!(reserved("reserved0", 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }

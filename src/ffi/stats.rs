@@ -44,7 +44,7 @@ pub struct raskio_stats {
     pub requests_in_flight: u64,
     /// Requests that wait now: for their turn, or for their next attempt.
     pub requests_queued: u64,
-    /// Body bytes received, those of failed attempts included.
+    /// Body bytes received, those of failed attempts included. Local files are counted in file_bytes_read.
     pub bytes_received: u64,
     /// Bytes copied to device memory, or from it to be written.
     pub bytes_staged: u64,
@@ -126,7 +126,7 @@ pub struct raskio_stats {
     pub first_byte_p999_us: u64,
     /// The most.
     pub first_byte_max_us: u64,
-    /// Bytes read of local files.
+    /// Bytes read of local files, those between the ranges of a batch that share a request included.
     pub file_bytes_read: u64,
     /// Of these, those that went past the system's cache (O_DIRECT).
     pub file_bytes_read_direct: u64,

@@ -80,7 +80,7 @@ fn end_of(doing: &str, of: &str, name: &str, offset: u64, size: u64) -> Result<u
 pub fn beyond_end(offset: u64, size: u64, total: u64, name: &str) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
-        format!("cannot read {offset}+{size} bytes into a {total} bytes file ({name})"),
+        format!("cannot read {offset}+{size} bytes into a {total} bytes file ({name}); read no further than its size"),
     )
 }
 
@@ -99,7 +99,8 @@ mod tests {
             assert!(error.message().contains("http://h/x"), "{error}");
         }
         let error = check_bounds("URL", 8, 4, Some(10)).unwrap_err();
-        assert_eq!(error.message(), "cannot read 8+4 bytes into a 10 bytes file (URL)");
+        let words = "cannot read 8+4 bytes into a 10 bytes file (URL); read no further than its size";
+        assert_eq!(error.message(), words);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An epoll set: which of many descriptors are ready, at a cost that does not grow with those that are not.
 
 use crate::error::{Error, Result};
+use crate::sys::process::out_of_files;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Ready to be read.
@@ -37,7 +38,7 @@ impl Epoll {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
-            return Err(Error::os("creating an epoll set", &std::io::Error::last_os_error()));
+            return Err(out_of_files(Error::os("creating an epoll set", &std::io::Error::last_os_error())));
         }
         // SAFETY: the descriptor is new and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };

@@ -1,6 +1,7 @@
 //! An eventfd: wakes a thread that waits in `poll`, from any thread, without touching libcurl.
 
 use crate::error::{Error, Result};
+use crate::sys::process::out_of_files;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ impl EventFd {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
-            return Err(Error::os("creating an eventfd", &std::io::Error::last_os_error()));
+            return Err(out_of_files(Error::os("creating an eventfd", &std::io::Error::last_os_error())));
         }
         // SAFETY: the descriptor is new and nobody else's.
         Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))

@@ -244,6 +244,30 @@ impl File {
         again(|| unsafe { libc::fdatasync(self.raw()) } as isize).map(drop)
     }
 
+    /// Waits until its name is on the device: that of a new file is not before its directory is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync_name(&self) -> io::Result<()> {
+        let named = std::fs::read_link(format!("/proc/self/fd/{}", self.raw())).ok();
+        let directory = named.as_ref().and_then(|path| path.parent());
+        let directory = directory.and_then(|path| CString::new(path.as_os_str().as_encoded_bytes()).ok());
+        let directory =
+            directory.and_then(|path| open(&path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC).ok());
+        let synced = match directory {
+            // SAFETY: no pointers are passed.
+            Some(directory) => again(|| unsafe { libc::fsync(directory.raw()) } as isize),
+            // One that may be written and not read, or no /proc: everything of the file system.
+            // SAFETY: no pointers are passed.
+            None => again(|| unsafe { libc::syncfs(self.raw()) } as isize),
+        };
+        match synced {
+            // This file system has nothing to do for it.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
     /// Drops its clean pages from the system's cache.
     ///
     /// # Errors

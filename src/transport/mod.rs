@@ -10,6 +10,7 @@ pub mod waker;
 use crate::config::{Backend, Config};
 use crate::endpoint::{Amended, Target};
 use crate::error::{Error, ErrorKind, Result};
+use crate::local::OpenFile;
 use crate::memory;
 use crate::object::ObjectCore;
 use crate::op::Operation;
@@ -237,6 +238,11 @@ impl Transfer {
     /// Whether it is for the transport of local files.
     pub fn is_local(&self) -> bool {
         self.object.endpoint().local().is_some()
+    }
+
+    /// Whether it is a durable write of a file whose name may not be on the device yet.
+    pub fn syncs_name_of(&self, file: &OpenFile) -> bool {
+        matches!(self.job(), Job::Write(write) if write.unsynced.is_some()) && file.has_new_name()
     }
 
     /// Whether its next attempt asks for the size, and if so, whether by a GET.

@@ -165,3 +165,28 @@ pub fn source(bytes: &[u8]) -> HostBuffer {
     // SAFETY: they are only written to a file, and the tests keep them, unchanged, until that is over.
     unsafe { HostBuffer::new(bytes.as_ptr().cast_mut(), bytes.len() as u64) }
 }
+
+/// Has a system call of this thread, and of those that it starts, fail; if an argument is named, only where it has that value.
+pub fn forbid(call: u32, argument: Option<(u32, u32)>, errno: i32) {
+    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+    const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    const ALLOW: u32 = 0x7fff_0000;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let refuse = 0x0005_0000 | errno as u32;
+    let mut program = vec![step(LOAD, 0, 0, 0)];
+    match argument {
+        None => program.push(step(IF_EQUAL, 0, 1, call)),
+        Some((number, value)) => {
+            program.extend([step(IF_EQUAL, 0, 3, call), step(LOAD, 0, 0, 16 + 8 * number), step(IF_EQUAL, 0, 1, value)])
+        }
+    }
+    program.extend([step(RETURN, 0, 0, refuse), step(RETURN, 0, 0, ALLOW)]);
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program outlives the call, and only this process is concerned.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let outcome = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter);
+        assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
+    }
+}

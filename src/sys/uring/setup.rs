@@ -3,7 +3,7 @@
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::mem::page_size;
-use crate::sys::process::memory_lock_limit;
+use crate::sys::process::{memory_lock_limit, out_of_files};
 use io_uring::{IoUring, Probe, opcode};
 use std::io;
 
@@ -90,8 +90,12 @@ fn best(options: Options) -> io::Result<IoUring> {
     }
 }
 
-/// Memory that the kernel takes for a ring of so many entries, in bytes. Before Linux 5.12 it counts as locked: two pieces, each of
-/// pages whose number is a power of two (`ring_pages` of `io_uring.c`).
+/// Rings that a client with one block device makes: one to see whether it can, which the kernel may still count when it makes the
+/// device's.
+const FIRST_RINGS: u64 = 2;
+
+/// Memory that the kernel takes for a ring of so many entries, in bytes, at most. Some kernels count it as locked: before Linux 5.12 two
+/// pieces, each of pages whose number is a power of two (`ring_pages` of `io_uring.c`); Linux 6.18 the pages themselves, which are fewer.
 fn locked_bytes(entries: u32) -> u64 {
     let (page, entries) = (page_size() as u64, u64::from(entries));
     let pages = |bytes: u64| bytes.div_ceil(page).next_power_of_two();
@@ -113,15 +117,14 @@ fn refused(error: &io::Error, entries: u32) -> Error {
         Some(libc::ENOSYS) => made.note("this kernel has no io_uring, or a sandbox hides it"),
         Some(libc::ENOMEM) => match memory_lock_limit() {
             Some(limit) => made.note(format_args!(
-                "kernels before 5.12 lock the memory of a ring: about {} bytes are to be locked, beside what the user's other rings \
-                 have, {limit} bytes may be (RLIMIT_MEMLOCK); raise it with ulimit -l or LimitMEMLOCK=, or lower uring_queue_depth",
-                locked_bytes(entries)
+                "the memory of rings counts as locked: up to {} bytes are to be locked for the first {FIRST_RINGS}, beside what the \
+                 user's other rings have, {limit} bytes may be (RLIMIT_MEMLOCK); raise it with ulimit -l or LimitMEMLOCK=, or lower \
+                 uring_queue_depth",
+                FIRST_RINGS * locked_bytes(entries)
             )),
             None => made.note("the system is short of memory"),
         },
-        Some(libc::EMFILE) => made.note("the process has as many files open as it may (RLIMIT_NOFILE); raise it with ulimit -n"),
-        Some(libc::ENFILE) => made.note("the system has as many files open as it may; see fs.file-max"),
-        _ => made,
+        _ => out_of_files(made),
     }
 }
 
@@ -150,7 +153,7 @@ mod tests {
         assert_eq!((error.kind(), error.os_code()), (ErrorKind::OutOfMemory, libc::ENOMEM));
         if let Some(limit) = memory_lock_limit() {
             for word in
-                ["RLIMIT_MEMLOCK", &format!("{limit} bytes may be"), &format!("{} bytes are", locked_bytes(256))]
+                ["RLIMIT_MEMLOCK", &format!("{limit} bytes may be"), &format!("{} bytes are", 2 * locked_bytes(256))]
             {
                 assert!(error.message().contains(word), "{error}");
             }

@@ -145,7 +145,8 @@ impl Pool {
         for transfer in batch {
             let moves = matches!(transfer.job(), Job::Read { .. } | Job::Write(_));
             let opened = transfer.object.endpoint().local().filter(|_| moves).and_then(|local| local.opened());
-            match opened {
+            // That of a new name asks for what no ring does.
+            match opened.filter(|file| !transfer.syncs_name_of(file)) {
                 Some(file) => by_device.entry(file.device()).or_default().push(transfer),
                 None => rest.push(transfer),
             }

@@ -47,6 +47,12 @@ impl Pool {
                     }
                 }
             }
+            Job::Write(_) if transfer.syncs_name_of(&file) => {
+                let what = transfer.describe();
+                let asked = self.ask(transfer, || file.sync_name().map_err(|error| error.context(what)));
+                let Some((synced, ())) = asked else { return };
+                transfer = synced;
+            }
             Job::Read { .. } | Job::Write(_) => {}
         }
         if self.rings.is_some() {
