@@ -466,9 +466,13 @@ impl Local {
         // Rounded up: waking a moment early only means looking twice.
         let wait = wake_at.saturating_duration_since(now).as_micros().div_ceil(1000);
         let wait = u32::try_from(wait).unwrap_or(u32::MAX);
-        let waited = match self.multi() {
-            Ok(multi) => multi.wait(waker.signal(), wait),
-            Err(error) => Err(error),
+        // A thread that has had nothing to do has none: a multi handle is five descriptors.
+        let waited = match &mut self.multi {
+            Some(multi) => multi.wait(waker.signal(), wait),
+            None => {
+                waker.signal().wait(Some(Duration::from_millis(wait.into())));
+                Ok(())
+            }
         };
         waker.awake();
         waited?;
