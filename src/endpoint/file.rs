@@ -27,7 +27,7 @@ const MOST_SHOWN: usize = 300;
 
 /// Whether this stands for a file whatever kind is asked for: a `file:` URL, or a path that says it is one.
 pub(super) fn is_location(text: &str) -> bool {
-    is_url(text) || ["/", "./", "../"].iter().any(|start| text.starts_with(start))
+    is_url(text) || is_path(text.as_bytes())
 }
 
 fn is_url(text: &str) -> bool {
@@ -57,8 +57,7 @@ pub fn url_of(path: &[u8]) -> String {
     let mut url = "file://".to_owned();
     for byte in path {
         match byte {
-            b'%' | b'?' | b'#' => url.push_str(&format!("%{byte:02X}")),
-            0x21..=0x7e => url.push(char::from(*byte)),
+            0x21..=0x7e if !b"%?#".contains(byte) => url.push(char::from(*byte)),
             _ => url.push_str(&format!("%{byte:02X}")),
         }
     }

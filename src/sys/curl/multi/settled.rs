@@ -128,10 +128,15 @@ impl<H: Handler> Multi<H> {
         self.sockets().run_soon(!paused);
         for token in 0..self.settled.sockets.len() {
             if let Some(fd) = self.settled.sockets[token] {
-                self.sockets().take(fd, token).map_err(|error| broken("watching a socket", &error))?;
+                self.claim(fd, token)?;
             }
         }
         Ok(())
+    }
+
+    /// The transfer uses this socket, and waits for it to be readable.
+    fn claim(&mut self, fd: curl_sys::curl_socket_t, token: usize) -> Result<()> {
+        self.sockets().take(fd, token).map_err(|error| broken("watching a socket", &error))
     }
 
     /// The socket of the connection of this transfer.
@@ -169,7 +174,7 @@ impl<H: Handler> Multi<H> {
             let has_asked = self.entries.get(token).and_then(Option::as_ref).is_some_and(|easy| easy.has_asked());
             match self.socket_of(token).filter(|_| has_asked) {
                 Some(fd) => {
-                    self.sockets().take(fd, token).map_err(|error| broken("watching a socket", &error))?;
+                    self.claim(fd, token)?;
                     self.settled.set(token, Some(fd));
                 }
                 None => self.settled.strangers.push(token),
