@@ -6,7 +6,7 @@ use crate::plan::direct::{self, Direct, Piece};
 use crate::sync::Mutex;
 use crate::sys::file::{Alignment, Facts, File, How, Type};
 use crate::sys::mem::page_size;
-use crate::sys::process;
+use crate::sys::{limits, process};
 use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
@@ -285,7 +285,7 @@ fn user() -> String {
 /// What to do where something of the system's has run out.
 fn exhausted(made: Error) -> Error {
     match made.os_code() {
-        libc::EMFILE | libc::ENFILE => process::out_of_files(made),
+        libc::EMFILE | libc::ENFILE => limits::out_of_files(made),
         libc::ENOMEM => made.note("the system is short of memory"),
         libc::ENOSPC | libc::EDQUOT => made.note("make room, and write it again"),
         libc::EFBIG => made.note(

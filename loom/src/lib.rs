@@ -17,6 +17,8 @@ pub mod sync;
 pub mod sys {
     #[path = "../../src/sys/event.rs"]
     pub mod event;
+    #[path = "../../src/sys/limits.rs"]
+    pub mod limits;
 }
 
 /// As in RaskIO.

@@ -1,7 +1,7 @@
 //! An epoll set: which of many descriptors are ready, at a cost that does not grow with those that are not.
 
 use crate::error::{Error, Result};
-use crate::sys::process::out_of_files;
+use crate::sys::limits::out_of_files;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Ready to be read.

@@ -1,7 +1,7 @@
 //! An eventfd: wakes a thread that waits in `poll`, from any thread, without touching libcurl.
 
 use crate::error::{Error, Result};
-use crate::sys::process::out_of_files;
+use crate::sys::limits::out_of_files;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 

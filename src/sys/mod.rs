@@ -7,6 +7,7 @@ pub mod epoll;
 pub mod event;
 pub mod fault;
 pub mod file;
+pub mod limits;
 pub mod mem;
 pub mod per_process;
 pub mod process;

@@ -4,8 +4,8 @@
 //! number is never another buffer's, so nothing is read to where it was. A place that a read in flight names is left alone: some
 //! kernels look it up only when they get to the read.
 
+use crate::sys::limits::memory_lock_limit;
 use crate::sys::mem::Fixed;
-use crate::sys::process::memory_lock_limit;
 use io_uring::IoUring;
 use std::collections::HashMap;
 use std::io;

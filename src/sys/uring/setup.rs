@@ -2,8 +2,8 @@
 
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::limits::{memory_lock_limit, out_of_files};
 use crate::sys::mem::page_size;
-use crate::sys::process::{memory_lock_limit, out_of_files};
 use io_uring::{IoUring, Probe, opcode};
 use std::io;
 

@@ -8,7 +8,7 @@ use crate::memory;
 use crate::op::Operation;
 use crate::op::items::Part;
 use crate::stats::{self, Stats};
-use crate::sys::process;
+use crate::sys::limits;
 use crate::transport::{Kind, Transfer, Transport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const RESERVED_FILES: u64 = 64;
 pub const KIND: Kind = Kind { name: "MULTI_POLL", backend: Backend::MultiPoll, start };
 
 fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
-    let budget = budget_within_open_files(config.max_concurrent_requests, process::open_file_limit());
+    let budget = budget_within_open_files(config.max_concurrent_requests, limits::open_file_limit());
     // Any one reactor may use the whole budget, and must not close a connection that it will need again.
     // Requests of one read may go anywhere, so they go where there is time for them.
     let shared = config.dispatch == Dispatch::PerChunk && config.num_reactors > 1;
