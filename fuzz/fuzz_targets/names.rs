@@ -42,7 +42,14 @@ fuzz_target!(|data: &[u8]| {
                     let Ok(wire) = wire else { continue };
                     let url = wire.url().to_str().expect("URLs are text");
                     assert!(Url::parse(url).is_ok(), "{name:?} is asked for as {url:?}");
-                    wire.request_target();
+                    let dialled = wire.dialled().expect("a URL that was parsed");
+                    let dialled =
+                        (dialled.url.to_bytes(), dialled.target.as_deref().map_or(&[][..], |path| path.to_bytes()));
+                    let whole = url.split('#').next().unwrap_or_default();
+                    assert!(
+                        [dialled.0, dialled.1].concat().starts_with(whole.as_bytes()),
+                        "{url:?} is dialled as {dialled:?}"
+                    );
                     for header in &wire.target.headers {
                         assert!(!header.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n')), "{header:?}");
                     }

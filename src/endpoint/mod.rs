@@ -9,6 +9,7 @@
 //! | [`redirect`] | where a redirect leads, and what stays behind |
 //! | [`dressed`] | targets with a secret, made once and used for a while |
 //! | [`access`], [`tls`], [`headers`] | options of an object: proxies, sockets, certificates, header lines |
+//! | `wire` | a request as it goes out |
 //! | [`head`], [`redact`] | what a reply says; what may be shown |
 
 pub mod access;
@@ -23,6 +24,7 @@ pub mod s3;
 pub mod site;
 pub mod tls;
 pub mod webhdfs;
+mod wire;
 
 use crate::credentials::authority::Authority;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,9 +34,10 @@ use crate::plan::ByteRange;
 use crate::sys::curl::{Access, OriginId, Url};
 use head::ResponseHead;
 use site::Site;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+pub use wire::{Carried, Dialled, WireRange, WireRequest};
 
 /// Longer URLs are a mistake: servers take 8 KiB to 64 KiB.
 const MOST_URL_BYTES: usize = 64 << 10;
@@ -100,83 +103,6 @@ impl Origin {
     /// Whether scheme, host and port are the same.
     pub fn is_same(&self, other: &Origin) -> bool {
         (&self.scheme, &self.host, &self.port) == (&other.scheme, &other.host, &other.port)
-    }
-}
-
-/// The secret and the region that a request carries, to be compared with what a refusal says.
-#[derive(Clone, Debug, Default)]
-pub struct Carried {
-    /// The version of the authority's grant; 0: none.
-    pub grant: u64,
-    /// What the signature names.
-    pub region: Option<Arc<str>>,
-}
-
-/// Bytes as a request names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WireRange {
-    /// These.
-    Bytes(ByteRange),
-    /// The last so many.
-    Last(u64),
-}
-
-impl From<ByteRange> for WireRange {
-    fn from(range: ByteRange) -> WireRange {
-        WireRange::Bytes(range)
-    }
-}
-
-impl std::fmt::Display for WireRange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            WireRange::Bytes(range) => range.fmt(f),
-            WireRange::Last(len) => write!(f, "-{len}"),
-        }
-    }
-}
-
-/// One request as it goes out.
-#[derive(Clone, Debug)]
-pub struct WireRequest {
-    /// Where to.
-    pub target: Arc<Target>,
-    /// Instead of the target's URL, where the range is part of it.
-    pub url: Option<CString>,
-    /// Which secret and region it carries.
-    pub carried: Carried,
-    /// HEAD instead of GET.
-    pub head: bool,
-    /// Which bytes; `None`: all.
-    pub range: Option<WireRange>,
-    /// A strong entity tag that the object must still have.
-    pub if_match: Option<Arc<str>>,
-}
-
-impl WireRequest {
-    /// What is dialled.
-    pub fn url(&self) -> &CStr {
-        self.url.as_deref().unwrap_or(&self.target.url)
-    }
-
-    /// Path and query as they are to be on the wire, where libcurl would write them otherwise: it puts the letters of
-    /// escapes into upper case (`%3d`), and not every server takes the one for the other. A proxy that gets the whole URL
-    /// gets it in libcurl's form.
-    pub fn request_target(&self) -> Option<CString> {
-        let bytes = self.url().to_bytes();
-        let at = bytes.windows(3).position(|three| three == b"://")? + 3;
-        let path = at + bytes[at..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'))?;
-        let end = bytes[path..].iter().position(|byte| *byte == b'#').map_or(bytes.len(), |len| path + len);
-        let target = &bytes[path..end];
-        let of_path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-        let differs = of_path.windows(3).any(|code| {
-            code[0] == b'%'
-                && code[1..].iter().all(u8::is_ascii_hexdigit)
-                && code[1..].iter().any(u8::is_ascii_lowercase)
-        });
-        let plain = target.first() == Some(&b'/') && target.iter().all(u8::is_ascii_graphic);
-        let whole = self.target.origin.scheme == "http" && self.target.access.may_be_proxied;
-        if differs && plain && !whole { CString::new(target).ok() } else { None }
     }
 }
 

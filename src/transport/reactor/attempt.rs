@@ -236,8 +236,9 @@ fn apply(easy: &mut Easy<Slot>, wire: &WireRequest) -> Result<()> {
     let before = before.as_ref();
     let same_target = before.is_some_and(|before| Arc::ptr_eq(&before.target, &wire.target));
     if !same_target || before.is_none_or(|before| before.url != wire.url) {
-        easy.set_url(wire.url())?;
-        easy.set_request_target(wire.request_target().as_deref())?;
+        let dialled = wire.dialled()?;
+        easy.set_url(&dialled.url)?;
+        easy.set_request_target(dialled.target.as_deref())?;
     }
     let access = &wire.target.access;
     let same_access = |before: &Arc<Access>| Arc::ptr_eq(before, access) || before == access;
