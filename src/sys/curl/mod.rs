@@ -6,6 +6,7 @@ mod access;
 mod ask;
 mod easy;
 mod multi;
+mod numbered;
 mod share;
 mod sockets;
 mod url;
@@ -36,6 +37,14 @@ mod missing {
     pub const CURLINFO_CONN_ID: CURLINFO = 0x60_0040;
     /// CURLINFO_OFF_T + 67.
     pub const CURLINFO_POSTTRANSFER_TIME_T: CURLINFO = 0x60_0043;
+    /// Times in microseconds are CURLINFO_OFF_T + 50 to 57.
+    pub const CURLINFO_TOTAL_TIME_T: CURLINFO = 0x60_0000 + 50;
+    pub const CURLINFO_NAMELOOKUP_TIME_T: CURLINFO = 0x60_0000 + 51;
+    pub const CURLINFO_CONNECT_TIME_T: CURLINFO = 0x60_0000 + 52;
+    pub const CURLINFO_PRETRANSFER_TIME_T: CURLINFO = 0x60_0000 + 53;
+    pub const CURLINFO_STARTTRANSFER_TIME_T: CURLINFO = 0x60_0000 + 54;
+    pub const CURLINFO_APPCONNECT_TIME_T: CURLINFO = 0x60_0000 + 56;
+    pub const CURLOPT_CURLU: CURLoption = 10_282;
     pub const CURLOPT_SUPPRESS_CONNECT_HEADERS: CURLoption = 265;
     pub const CURLOPT_ABSTRACT_UNIX_SOCKET: CURLoption = 10_264;
     pub const CURLOPT_REQUEST_TARGET: CURLoption = 10_266;
@@ -145,6 +154,7 @@ mod tests {
         let socket = option(&curl, "CURLOPT(CURLOPT_ABSTRACT_UNIX_SOCKET");
         assert_eq!(socket + 10_000, missing::CURLOPT_ABSTRACT_UNIX_SOCKET);
         assert_eq!(option(&curl, "CURLOPT(CURLOPT_REQUEST_TARGET") + 10_000, missing::CURLOPT_REQUEST_TARGET);
+        assert_eq!(option(&curl, "CURLOPT(CURLOPT_CURLU") + 10_000, missing::CURLOPT_CURLU);
         // The kinds of value (CURLINFO_SOCKET, CURLINFO_OFF_T) are defined above them in the header.
         assert!(curl.contains("CURLINFO_ACTIVESOCKET     = CURLINFO_SOCKET + 44,"));
         assert!(curl.contains("#define CURLINFO_SOCKET   0x500000"));
@@ -154,6 +164,21 @@ mod tests {
         assert_eq!(missing::CURLINFO_CONN_ID, 0x60_0000 + 64);
         assert!(curl.contains("CURLINFO_POSTTRANSFER_TIME_T = CURLINFO_OFF_T + 67,"));
         assert_eq!(missing::CURLINFO_POSTTRANSFER_TIME_T, 0x60_0000 + 67);
+        for (number, name) in [
+            (missing::CURLINFO_TOTAL_TIME_T, "TOTAL"),
+            (missing::CURLINFO_NAMELOOKUP_TIME_T, "NAMELOOKUP"),
+            (missing::CURLINFO_CONNECT_TIME_T, "CONNECT"),
+            (missing::CURLINFO_PRETRANSFER_TIME_T, "PRETRANSFER"),
+            (missing::CURLINFO_STARTTRANSFER_TIME_T, "STARTTRANSFER"),
+            (missing::CURLINFO_APPCONNECT_TIME_T, "APPCONNECT"),
+        ] {
+            let value = curl.split(&format!(" CURLINFO_{name}_TIME_T ")).nth(1).unwrap().trim_start();
+            assert!(
+                value.starts_with(&format!("= CURLINFO_OFF_T + {},", number - 0x60_0000)),
+                "{name}: {}",
+                &value[..40]
+            );
+        }
         assert!(multi.contains("#define CURLMNWC_CLEAR_CONNS (1L << 1)"));
         assert!(curl.contains("#define CURL_WRITEFUNC_ERROR 0xFFFFFFFF"));
         url::tests::agrees_with(&urlapi);

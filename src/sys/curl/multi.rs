@@ -3,6 +3,7 @@
 mod settled;
 
 use self::settled::Settled;
+use super::numbered::Numbered;
 use super::sockets::{self, OriginId, Sockets};
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
@@ -10,7 +11,6 @@ use crate::sys::event::EventFd;
 use crate::sys::fault::{self, Point};
 use crate::sys::quiet::Inside;
 use curl_sys::{CURLM, CURLM_OK};
-use std::collections::HashMap;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::NonNull;
 
@@ -31,7 +31,7 @@ pub struct Multi<H: Handler> {
     entries: Vec<Option<Easy<H>>>,
     free: Vec<usize>,
     /// Transfers to each origin that were added since the last [`Multi::advance`], and have no connection yet.
-    added: HashMap<OriginId, usize>,
+    added: Numbered<OriginId, usize>,
     /// Where it stands with libcurl's telling which sockets it waits for.
     settled: Settled,
     /// A handle could not be removed: libcurl still refers to it, so this multi handle is given up as well.
@@ -62,7 +62,7 @@ impl<H: Handler> Multi<H> {
             sockets,
             entries: Vec::new(),
             free: Vec::new(),
-            added: HashMap::new(),
+            added: Numbered::default(),
             settled: Settled::default(),
             broken: false,
         };

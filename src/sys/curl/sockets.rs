@@ -4,10 +4,10 @@
 //! The kernel is told of neither: a socket that libcurl opened here stays in the set until it is closed, or until
 //! something comes from it that nobody waits for. That saves two system calls a request.
 
+use super::numbered::Numbered;
 use crate::sys::epoll::{self, Epoll, Ready};
 use crate::sys::event::EventFd;
 use curl_sys::{CURL, CURLM, curl_sockaddr, curl_socket_t, curlsocktype};
-use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ pub struct Sockets {
     /// Why the kernel refused to watch a socket.
     refused: Option<std::io::Error>,
     /// Connections to each place that nothing is waited for from: the next transfer may use one.
-    idle: HashMap<OriginId, usize>,
+    idle: Numbered<OriginId, usize>,
     /// Where the transfer of each token goes.
     origins: Vec<OriginId>,
     /// Connections that libcurl waits for something from, or that a transfer has taken.
@@ -54,7 +54,7 @@ pub struct Sockets {
     /// Idle connections that have ended.
     ended: usize,
     /// The sockets of connections, by libcurl's number.
-    pub(super) connections: HashMap<i64, curl_socket_t>,
+    pub(super) connections: Numbered<i64, curl_socket_t>,
     /// See [`Sockets::disturbed`].
     disturbed: bool,
     /// The wake-up that ends a wait, once one has been given.
@@ -73,11 +73,11 @@ impl Sockets {
             ready: Vec::new(),
             timer: None,
             refused: None,
-            idle: HashMap::new(),
+            idle: Numbered::default(),
             origins: Vec::new(),
             busy: 0,
             ended: 0,
-            connections: HashMap::new(),
+            connections: Numbered::default(),
             disturbed: false,
             wake: None,
         })

@@ -28,6 +28,7 @@ const DEFAULT_PORT: c_uint = 1 << 0;
 const NON_SUPPORT_SCHEME: c_uint = 1 << 3;
 const PATH_AS_IS: c_uint = 1 << 4;
 const URLENCODE: c_uint = 1 << 7;
+const GUESS_SCHEME: c_uint = 1 << 9;
 const ALLOW_SPACE: c_uint = 1 << 11;
 
 /// A parsed URL.
@@ -42,12 +43,32 @@ impl Url {
     /// # Errors
     /// INVALID_ARGUMENT with the parser's words for what is wrong.
     pub fn parse(text: &str) -> Result<Url> {
+        let url = Url::empty()?;
+        url.set(text, NON_SUPPORT_SCHEME | PATH_AS_IS)?;
+        Ok(url)
+    }
+
+    /// As [`Url::parse`], by the flags with which libcurl parses the URL of a transfer.
+    ///
+    /// # Errors
+    /// As [`Url::parse`].
+    pub(super) fn of_transfer(text: &CStr) -> Result<Url> {
+        let url = Url::empty()?;
+        url.set_part(PART_URL, Some(text), NON_SUPPORT_SCHEME | PATH_AS_IS | GUESS_SCHEME)?;
+        Ok(url)
+    }
+
+    /// For CURLOPT_CURLU, while this lives.
+    pub(super) fn raw(&self) -> *mut std::ffi::c_void {
+        self.0.cast()
+    }
+
+    fn empty() -> Result<Url> {
         // SAFETY: needs no initialisation; null is checked.
         let url = Url(unsafe { curl_url() });
         if url.0.is_null() {
             return Err(Error::new(crate::error::ErrorKind::OutOfMemory, "no memory to parse a URL"));
         }
-        url.set(text, NON_SUPPORT_SCHEME | PATH_AS_IS)?;
         Ok(url)
     }
 
@@ -61,12 +82,11 @@ impl Url {
     }
 
     fn set(&self, text: &str, flags: c_uint) -> Result<()> {
-        self.set_part(PART_URL, Some(text), flags)
+        self.set_part(PART_URL, Some(&super::easy::c_string("the URL", text)?), flags)
     }
 
-    fn set_part(&self, part: c_int, text: Option<&str>, flags: c_uint) -> Result<()> {
-        let text = text.map(|text| super::easy::c_string("the URL", text)).transpose()?;
-        let content = text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+    fn set_part(&self, part: c_int, text: Option<&CStr>, flags: c_uint) -> Result<()> {
+        let content = text.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: the handle is alive, and the string NUL-ended or null, which removes the part; it is copied.
         let code = unsafe { curl_url_set(self.0, part, content, flags) };
         if code != 0 {
@@ -81,8 +101,11 @@ impl Url {
     /// # Errors
     /// INVALID_ARGUMENT with the parser's words, OUT_OF_MEMORY among them.
     pub fn take_user_of(&mut self, other: &Url) -> Result<()> {
-        self.set_part(PART_USER, other.user().as_deref(), 0)?;
-        self.set_part(PART_PASSWORD, other.password().as_deref(), 0)
+        for (part, text) in [(PART_USER, other.user()), (PART_PASSWORD, other.password())] {
+            let text = text.map(|text| super::easy::c_string("the URL", &text)).transpose()?;
+            self.set_part(part, text.as_deref(), 0)?;
+        }
+        Ok(())
     }
 
     fn part(&self, part: c_int, flags: c_uint) -> Option<String> {
@@ -180,6 +203,7 @@ pub(super) mod tests {
             (NON_SUPPORT_SCHEME, "CURLU_NON_SUPPORT_SCHEME"),
             (PATH_AS_IS, "CURLU_PATH_AS_IS"),
             (URLENCODE, "CURLU_URLENCODE"),
+            (GUESS_SCHEME, "CURLU_GUESS_SCHEME"),
             (ALLOW_SPACE, "CURLU_ALLOW_SPACE"),
         ] {
             let shift = header.split(&format!("#define {name} ")).nth(1).unwrap().trim_start();
