@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use support::{TestClient, child, for_both_backends, read, start_with};
+use support::{TestClient, child, for_both_backends, read, start, start_with};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
@@ -37,6 +37,24 @@ fn one_connection_serves_read_after_read() {
 }
 
 /// Case 18: the end is announced.
+/// Whichever reactor does a request: their connections are no more than the requests in flight over all of them.
+#[test]
+fn several_reactors_open_no_more_connections_than_requests_may_be_in_flight() {
+    const BUDGET: u32 = 8;
+    let server = server_of(1 << 20);
+    let client = TestClient::with(Backend::MultiPoll, |options| {
+        options.num_reactors = Some(4);
+        options.max_concurrent_requests = Some(BUDGET);
+    });
+    let object = client.open(&server.url("/data"));
+    let mut reads: Vec<_> = (0..4000).map(|i| start(&object, i * 100, 100)).collect();
+    reads.iter_mut().enumerate().for_each(|(i, read)| {
+        read.succeeds_at(i as u64 * 100, 100);
+    });
+    let opened = server.connections();
+    assert!(opened <= u64::from(BUDGET), "{opened}");
+}
+
 #[test]
 fn a_server_that_closes_after_each_reply_costs_no_attempt() {
     for_both_backends(|backend| {

@@ -115,6 +115,12 @@ impl<H: Handler> Multi<H> {
         self.sockets().idle(origin).saturating_sub(added)
     }
 
+    /// Connections that are open, whoever may use them.
+    pub fn connections(&self) -> usize {
+        // SAFETY: as in `Multi::sockets`.
+        unsafe { self.sockets.as_ref() }.open()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

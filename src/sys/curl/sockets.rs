@@ -51,6 +51,8 @@ pub struct Sockets {
     origins: Vec<OriginId>,
     /// Connections that libcurl waits for something from, or that a transfer has taken.
     busy: usize,
+    /// Connections that are open.
+    open: usize,
     /// Idle connections that have ended.
     ended: usize,
     /// The sockets of connections, by libcurl's number.
@@ -76,6 +78,7 @@ impl Sockets {
             idle: Numbered::default(),
             origins: Vec::new(),
             busy: 0,
+            open: 0,
             ended: 0,
             connections: Numbered::default(),
             disturbed: false,
@@ -150,6 +153,11 @@ impl Sockets {
     /// Idle connections that something came from, their end as a rule.
     pub fn ended(&self) -> usize {
         self.ended
+    }
+
+    /// Connections that are open, but those that are being shut down.
+    pub fn open(&self) -> usize {
+        self.open
     }
 
     /// Connections that something is waited for from.
@@ -272,6 +280,7 @@ impl Sockets {
             }
         }
         self.busy = self.busy + usize::from(is_busy(watch)) - usize::from(is_busy(before));
+        self.open = self.open + usize::from(watch.ours) - usize::from(before.ours);
         self.ended = self.ended + usize::from(watch.ended) - usize::from(before.ended);
         if is_idle(watch) {
             *self.idle.entry(watch.origin).or_default() += 1;

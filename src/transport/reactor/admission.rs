@@ -15,6 +15,14 @@ use crate::transport::Transfer;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+/// Why nothing starts although something waits.
+enum Held {
+    /// No connection may be opened before then.
+    Until(Instant),
+    /// The first would need one more connection than this reactor is to have.
+    WithoutRoom,
+}
+
 impl Local {
     /// Starts what may start.
     pub(super) fn admit(&mut self) -> Result<()> {
@@ -34,8 +42,12 @@ impl Local {
             }
             let opening = match self.next_opening(one_at_a_time) {
                 Ok(opening) => opening,
-                Err(_) if !one_at_a_time && self.take_another() => continue,
-                Err(at) => {
+                Err(Held::WithoutRoom) => {
+                    self.give_back();
+                    continue;
+                }
+                Err(Held::Until(_)) if !one_at_a_time && self.take_another() => continue,
+                Err(Held::Until(at)) => {
                     self.connect_at = Some(at);
                     self.leave_line();
                     return Ok(());
@@ -111,6 +123,14 @@ impl Local {
         const MOST: usize = 16;
         /// Requests that wait for buffers of one context on one reactor: enough to have one when a buffer comes.
         const WAITING: usize = 2;
+        let room = self.room();
+        if room == 0 {
+            if std::mem::take(&mut self.awaits_work) {
+                self.engine.pass_on(self.index);
+            }
+            return;
+        }
+        self.awaits_work = true;
         // In turn: however many come for one kind of memory, those for the other do not wait for an end of them.
         if let Some(board) = self.engine.board.as_ref().filter(|_| std::mem::take(&mut self.sinks_had_theirs)) {
             self.queue.push(board.take_some(self.index, |_| 1));
@@ -126,8 +146,26 @@ impl Local {
         }
         if let Some(board) = self.engine.board.as_ref().filter(|_| self.queue.is_empty()) {
             let reactors = self.engine.members.len();
-            let some = board.take_some(self.index, |posted| (posted / (2 * reactors)).clamp(1, MOST));
+            let some = board.take_some(self.index, |posted| (posted / (2 * reactors)).clamp(1, MOST.min(room)));
             self.queue.push(some);
+        }
+    }
+
+    /// How many requests more this reactor may have in flight: its part of all that may be, or as many as it has connections. With more,
+    /// each reactor would have as many connections in the end as there are requests in flight over all of them, since permits go to
+    /// whoever asks first: 241 with 8 reactors and 32 requests in flight. While another permit is free, a reactor has room for it.
+    fn room(&self) -> usize {
+        let Some(limiter) = &self.engine.limiter else { return usize::MAX };
+        let share = (limiter.limit_now() as usize).div_ceil(self.engine.members.len()).max(1);
+        let Some(multi) = &self.multi else { return share };
+        share.max(multi.connections()).saturating_sub(multi.len())
+    }
+
+    /// The request at the front goes to a reactor that has room for it.
+    fn give_back(&mut self) {
+        let Some(transfer) = self.queue.pop() else { return };
+        if let Err(refused) = self.engine.post(vec![transfer], true) {
+            refused.into_iter().for_each(|transfer| self.refuse(transfer));
         }
     }
 
@@ -146,22 +184,22 @@ impl Local {
     /// go behind the others: a server that is slow to answer holds up nobody who wants another.
     ///
     /// # Errors
-    /// When to ask again: all of them wait for leave.
-    fn next_opening(&mut self, one_at_a_time: bool) -> std::result::Result<Option<Opening>, Instant> {
+    /// When to ask again: all of them wait for leave. Or the first is another reactor's.
+    fn next_opening(&mut self, one_at_a_time: bool) -> std::result::Result<Option<Opening>, Held> {
         /// Looked at in one pass; the next goes on from there.
         const LOOKS: usize = 64;
         let now = Instant::now();
         self.connect_at = None;
         let board = self.engine.board.as_ref().filter(|_| one_at_a_time);
         let (gate, lanes) = (self.engine.gate.changes(), board.map_or(self.queue.lanes(), |board| board.lanes()));
-        let held_up = &mut self.held_up;
         // If nothing has changed for them, an event of a running transfer is no reason to look through all of them.
-        if (gate, lanes) != (held_up.gate, held_up.lanes) || held_up.until.is_none_or(|until| until <= now) {
-            *held_up = HeldUp { found: 0, lanes, gate, until: None };
+        let before = &self.held_up;
+        if (gate, lanes) != (before.gate, before.lanes) || before.until.is_none_or(|until| until <= now) {
+            self.held_up = HeldUp { found: 0, lanes, gate, until: None };
         }
         for _ in 0..LOOKS {
-            match held_up.until {
-                Some(until) if held_up.found >= held_up.lanes => return Err(until),
+            match self.held_up.until {
+                Some(until) if self.held_up.found >= self.held_up.lanes => return Err(Held::Until(until)),
                 _ => {}
             }
             let origin_of = |transfer: &Transfer| transfer.target().0.origin.id;
@@ -169,9 +207,13 @@ impl Local {
             let origin = board.map_or_else(|| self.queue.front().map(origin_of), |board| board.first(origin_of));
             let Some(origin) = origin else { return Ok(None) };
             if self.multi.as_mut().is_some_and(|multi| multi.idle_connections(origin) > 0) {
-                held_up.found = 0;
+                self.held_up.found = 0;
                 return Ok(None);
             }
+            if self.engine.board.is_some() && self.room() == 0 {
+                return Err(Held::WithoutRoom);
+            }
+            let held_up = &mut self.held_up;
             match self.engine.gate.enter(origin, self.index, now) {
                 Ok(opening) => {
                     held_up.found = 0;
@@ -187,7 +229,7 @@ impl Local {
                 }
             }
         }
-        Err(now)
+        Err(Held::Until(now))
     }
 
     /// A request whose secret is there; one that must wait for it is put aside.

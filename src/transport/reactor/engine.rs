@@ -193,6 +193,13 @@ impl<T: Weigh> Board<T> {
         first
     }
 
+    /// `member` takes nothing now, and comes back by itself when it has room. If there is something, who is to be woken in its place.
+    fn pass_on(&self, member: usize) -> Option<usize> {
+        let mut state = self.state.lock();
+        state.idle.retain(|&idle| idle != member);
+        if state.queue.is_empty() { None } else { state.idle.pop() }
+    }
+
     /// Takes out those for which `over` is true, unless another thread has looked since it was asked for. If it is too
     /// early to look: when it will not be.
     pub fn sweep(&self, over: impl Fn(&T) -> bool) -> std::result::Result<Vec<T>, Instant> {
@@ -409,6 +416,13 @@ impl Engine {
             self.members[member].inbox.waker().wake();
         }
         Ok(())
+    }
+
+    /// `member` has all the requests in flight that it is to have: what it may have been woken for is another's.
+    pub fn pass_on(&self, member: usize) {
+        for other in self.boards().filter_map(|board| board.pass_on(member)) {
+            self.members[other].inbox.waker().wake();
+        }
     }
 
     /// Has `member` end a part of `op` that sends nothing.

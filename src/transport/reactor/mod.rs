@@ -95,6 +95,8 @@ struct Local {
     held_up: HeldUp,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
+    /// It may be among those that are woken when there is something on the boards.
+    awaits_work: bool,
     /// The last request taken from the boards was one that may wait for its sink.
     sinks_had_theirs: bool,
     /// What was asked twice.
@@ -154,6 +156,7 @@ impl Local {
             connect_at: None,
             held_up: HeldUp::default(),
             in_line: false,
+            awaits_work: false,
             sinks_had_theirs: false,
             seconds: Seconds::default(),
             attempts: 0,
