@@ -396,7 +396,9 @@ typedef struct raskio_client_options {
   uint32_t callback_threads;
   /**
    * The HTTP statuses that are worth a retry, retry_status_count of them; NULL: not set here. Not NULL with a
-   * count of 0: none is. KVIKIO_HTTP_STATUS_CODES; default 429, 500, 502, 503, 504.
+   * count of 0: none is. KVIKIO_HTTP_STATUS_CODES; default 408, 429, 500, 502, 503, 504. A 408 on a connection that was
+   * used before, without Retry-After, is how some servers close what is idle: up to three of a request are repeated at
+   * once, whatever stands here, and use up no attempt.
    */
   const uint16_t *retry_status;
   /** Entries of retry_status. */

@@ -7,9 +7,11 @@ use crate::sync::Mutex;
 use crate::sys::file::{Alignment, Facts, File, How, Type};
 use crate::sys::mem::page_size;
 use crate::sys::{limits, process};
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt::Display;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -132,6 +134,13 @@ impl LocalFile {
         let made = Error::os(doing, error);
         let relative = !self.path.to_bytes().starts_with(b"/");
         match error.raw_os_error().unwrap_or(0) {
+            libc::ENOTDIR if self.is_but_for_a_slash() == Some(true) => {
+                made.note("it is a file, and its path ends with a slash, as only that of a directory may; leave the slash out")
+            }
+            // Of an open that may make the file.
+            libc::EISDIR if self.is_but_for_a_slash() == Some(false) => made.note(
+                "its path ends with a slash, as that of a directory, and there is none; leave the slash out to make a file",
+            ),
             libc::ENOENT if how.create => made.note("a directory of its path is missing, and a write makes the file only; make it"),
             libc::ENOENT if relative => made.note("look at the path, which begins in the working directory of the process"),
             libc::ENOENT if how.write => made.note("look at the path; the file is made by its first write"),
@@ -158,6 +167,16 @@ impl LocalFile {
             libc::ESTALE => made.note("its file server does not know it any more; open the object anew"),
             _ => exhausted(made),
         }
+    }
+
+    /// Of a path that ends with a slash: whether there is something without it.
+    fn is_but_for_a_slash(&self) -> Option<bool> {
+        let mut path = self.path.to_bytes();
+        while let Some(shorter) = path.strip_suffix(b"/") {
+            path = shorter;
+        }
+        let (none, whole) = (path.is_empty(), path.len() == self.path.as_bytes().len());
+        (!none && !whole).then(|| Path::new(OsStr::from_bytes(path)).exists())
     }
 
     fn open_direct(&self, file: &File, how: How, facts: &Facts) -> Option<(Arc<File>, Alignment)> {

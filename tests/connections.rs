@@ -3,13 +3,14 @@
 mod support;
 
 use raskio::config::Backend;
+use raskio::error::ErrorKind;
 use raskio::object::ReadOptions;
 use raskio_testserver::{Object, Reply, Server, any};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use support::{TestClient, child, for_both_backends, read, start, start_with};
+use support::{TestClient, child, for_both_backends, read, read_fails, start, start_with};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
@@ -88,6 +89,44 @@ fn a_server_that_closes_idle_connections_costs_no_attempt() {
             }
             assert_eq!(server.requests(), 10);
             assert_eq!(client.stats().requests_retried, 0);
+        }
+    });
+}
+
+/// What proxies do to an idle connection: they say 408 and close, and that may cross the next request on its way.
+#[test]
+fn a_server_that_says_408_as_it_closes_idle_connections_costs_no_attempt() {
+    for_both_backends(|backend| {
+        let server = server_of(100);
+        let client = TestClient::with(backend, |options| {
+            options.num_threads = Some(1);
+            options.max_attempts = Some(1);
+        });
+        server.script("/data", [Reply::object(), Reply::status(408).announce_close(), Reply::object()]);
+        let object = client.open(&server.url("/data"));
+        for _ in 0..2 {
+            read(&object, 0, 100);
+        }
+        assert_eq!((server.requests(), server.connections()), (3, 2));
+        assert_eq!(client.stats().requests_retried, 0);
+    });
+}
+
+#[test]
+fn a_408_that_never_ends_or_asks_for_a_wait_is_a_failure_on_a_used_connection_too() {
+    for_both_backends(|backend| {
+        // The first read, three attempts that count for nothing, and the one that there is.
+        for (reply, requests) in [(Reply::status(408), 5), (Reply::status(408).retry_after(1), 2)] {
+            let server = server_of(100);
+            let client = TestClient::with(backend, |options| {
+                options.num_threads = Some(1);
+                options.max_attempts = Some(1);
+            });
+            server.script("/data", [Reply::object(), reply]);
+            let object = client.open(&server.url("/data"));
+            read(&object, 0, 100);
+            let error = read_fails(&object, 0, 100, ErrorKind::TimedOut, &["408", "/data"]);
+            assert_eq!((error.http_status(), server.requests()), (408, requests));
         }
     });
 }

@@ -117,3 +117,23 @@ fn certificate_authorities_are_named_with_the_setting_that_chose_them() {
         );
     });
 }
+
+/// A request that libcurl does not take is never sent, however often it is tried.
+#[test]
+fn a_request_that_is_too_long_is_told_with_its_size_and_the_limit() {
+    for_both_backends(|backend| {
+        let server = server();
+        let secret = "s3cr3t".repeat(200_000);
+        let long = |bytes: usize| ObjectOptions {
+            headers: vec!["X-Short: x".to_owned(), format!("X-Long: {}", &secret[..bytes])],
+            ..ObjectOptions::default()
+        };
+        let client = TestClient::new(backend);
+        let object = client.0.open(&server.url("/data"), long(1_100_000)).unwrap();
+        let words = ["URL and headers have 1100", "1100010 of them the header X-Long", "at most 1048576", "shorter"];
+        let outcome = start(&object, 0, 10).wait();
+        let error = outcome.fails(ErrorKind::InvalidArgument, &words);
+        assert!(!error.message().contains("s3cr3t"), "{error}");
+        assert_eq!((outcome.attempts, server.requests()), (1, 0));
+    });
+}

@@ -92,8 +92,9 @@ fn what_the_system_says_of_a_path_comes_with_what_can_be_done() {
         let client = client(local, CACHED, |_| {});
         let long = files.path(&"n".repeat(256));
         let beneath = format!("{file}/x");
-        let none = files.path("none");
+        let (none, slashed) = (files.path("none"), format!("{file}//"));
         for (path, kind, errno, words) in [
+            (&slashed, ErrorKind::NotFound, libc::ENOTDIR, "it is a file, and its path ends with a slash"),
             (&none, ErrorKind::NotFound, libc::ENOENT, "look at the path"),
             (&beneath, ErrorKind::NotFound, libc::ENOTDIR, "no directory"),
             (&loops, ErrorKind::Io, libc::ELOOP, "symbolic links"),
@@ -109,8 +110,10 @@ fn what_the_system_says_of_a_path_comes_with_what_can_be_done() {
             start(&client.open(&files.forbidden()), 0, 1).fails(ErrorKind::PermissionDenied, &["may not read it"]);
         assert!(error.message().contains("the user "), "{error}");
         // A write says what a write needs.
-        let nowhere = files.path("nowhere/file");
+        let (nowhere, unmade_slashed) = (files.path("nowhere/file"), files.path("none/"));
         for (path, kind, words) in [
+            (&slashed, ErrorKind::NotFound, "it is a file, and its path ends with a slash"),
+            (&unmade_slashed, ErrorKind::InvalidArgument, "there is none; leave the slash out to make a file"),
             (&nowhere, ErrorKind::NotFound, "a directory of its path is missing"),
             (&files.path(""), ErrorKind::InvalidArgument, "name a file in it"),
         ] {

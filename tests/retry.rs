@@ -77,7 +77,7 @@ fn the_statuses_worth_a_retry_are_the_callers() {
 fn each_of_the_default_statuses_is_tried_again() {
     for_both_backends(|backend| {
         let client = TestClient::new(backend);
-        let servers: Vec<Server> = [429, 500, 502, 503, 504]
+        let servers: Vec<Server> = [408, 429, 500, 502, 503, 504]
             .into_iter()
             .map(|status| {
                 let server = server_of(100);

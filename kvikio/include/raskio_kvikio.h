@@ -27,6 +27,16 @@ extern "C" {
 #define RASKIO_KVIKIO_OFF   2u /**< RASKIO_KVIKIO=off: everything goes to KvikIO's own code. */
 #define RASKIO_KVIKIO_EXACT 3u /**< RASKIO_KVIKIO=exact: the backend that KvikIO would use. */
 
+/* Why RaskIO does not do KvikIO's reads, for programs. More may be added. */
+#define RASKIO_KVIKIO_REASON_NONE      0u /**< It does them. */
+#define RASKIO_KVIKIO_REASON_OFF       1u /**< RASKIO_KVIKIO=off. */
+#define RASKIO_KVIKIO_REASON_NO_KVIKIO 2u /**< KvikIO is not loaded yet. */
+#define RASKIO_KVIKIO_REASON_COPY      3u /**< Another copy of this library was loaded before, and does them. */
+#define RASKIO_KVIKIO_REASON_TOO_LATE  4u /**< libkvikio.so was loaded before this library: load this one first. */
+#define RASKIO_KVIKIO_REASON_UNKNOWN   5u /**< This KvikIO is laid out in a way that is not known. */
+#define RASKIO_KVIKIO_REASON_NO_RASKIO 6u /**< libraskio.so cannot be loaded, or not used. */
+#define RASKIO_KVIKIO_REASON_MEMORY    7u /**< Memory could not be had. */
+
 /** What goes on. struct_size is an input: at most so many bytes are written. Strings are static or stay for ever. */
 typedef struct raskio_kvikio_info {
   /** sizeof(raskio_kvikio_info), set by the caller. */
@@ -35,7 +45,7 @@ typedef struct raskio_kvikio_info {
   uint32_t mode;
   /** 1: KvikIO is loaded, its remote reads come here, and RaskIO does them. */
   uint32_t enabled;
-  /** If it is not 1: why. Otherwise NULL. */
+  /** If it is not 1: why, in words that may change; reason_code is for programs. Otherwise NULL. */
   const char *reason;
   /** The libkvikio.so that was found. NULL: none is loaded. */
   const char *kvikio;
@@ -59,6 +69,8 @@ typedef struct raskio_kvikio_info {
   uint64_t batch_items;
   /** Objects that are kept open. */
   uint64_t open_objects;
+  /** RASKIO_KVIKIO_REASON_*: why it is not enabled. */
+  uint32_t reason_code;
 } raskio_kvikio_info;
 
 /** Fills info. Returns 0, or 1 if info is NULL or its struct_size cannot be one. Any thread. */

@@ -49,17 +49,26 @@ __attribute__((constructor)) void loaded() {
   std::atexit(at_exit);
 }
 
-/// Why RaskIO does not do KvikIO's reads; null if it does.
-const char* why_not() {
+/// Why RaskIO does not do KvikIO's reads: for programs, and in words; null if it does them.
+struct Reason {
+  std::uint32_t code = RASKIO_KVIKIO_REASON_NONE;
+  const char* words = nullptr;
+};
+
+Reason why_not() {
   tell_of_mode();
-  if (mode() == Mode::off) return "RASKIO_KVIKIO=off";
+  if (mode() == Mode::off) return {RASKIO_KVIKIO_REASON_OFF, "RASKIO_KVIKIO=off"};
   const Kvikio* kvikio = primary_kvikio();
-  if (kvikio == nullptr) return "KvikIO is not loaded yet";
-  if (kvikio->is_bound_to_a_copy()) return "another copy of libraskio_kvikio.so was loaded before this one, and does it";
-  if (!kvikio->is_bound_to_us() || !is_first_in_scope()) return "libkvikio.so was loaded before libraskio_kvikio.so";
-  if (!kvikio->fault.empty()) return kvikio->fault.c_str();
-  if (raskio().api == nullptr) return raskio().fault.c_str();
-  return nullptr;
+  if (kvikio == nullptr) return {RASKIO_KVIKIO_REASON_NO_KVIKIO, "KvikIO is not loaded yet"};
+  if (kvikio->is_bound_to_a_copy()) {
+    return {RASKIO_KVIKIO_REASON_COPY, "another copy of libraskio_kvikio.so was loaded before this one, and does it"};
+  }
+  if (!kvikio->is_bound_to_us() || !is_first_in_scope()) {
+    return {RASKIO_KVIKIO_REASON_TOO_LATE, "libkvikio.so was loaded before libraskio_kvikio.so"};
+  }
+  if (!kvikio->fault.empty()) return {RASKIO_KVIKIO_REASON_UNKNOWN, kvikio->fault.c_str()};
+  if (raskio().api == nullptr) return {RASKIO_KVIKIO_REASON_NO_RASKIO, raskio().fault.c_str()};
+  return {};
 }
 
 }  // namespace
@@ -74,8 +83,10 @@ int raskio_kvikio_status(raskio_kvikio_info* info) noexcept {
   now.struct_size = std::min(info->struct_size, sizeof now);
   try {
     now.mode = mode() == Mode::off ? RASKIO_KVIKIO_OFF : mode() == Mode::exact ? RASKIO_KVIKIO_EXACT : RASKIO_KVIKIO_ON;
-    now.reason = why_not();
-    now.enabled = now.reason == nullptr ? 1 : 0;
+    const Reason why = why_not();
+    now.reason = why.words;
+    now.reason_code = why.code;
+    now.enabled = why.code == RASKIO_KVIKIO_REASON_NONE ? 1 : 0;
     if (const Kvikio* kvikio = known_kvikio()) now.kvikio = kvikio->path.c_str();
     if (const Raskio* library = known_raskio(); library != nullptr && library->api != nullptr) {
       now.raskio = library->path.c_str();
@@ -93,6 +104,7 @@ int raskio_kvikio_status(raskio_kvikio_info* info) noexcept {
   } catch (...) {
     now.enabled = 0;
     now.reason = "out of memory";
+    now.reason_code = RASKIO_KVIKIO_REASON_MEMORY;
   }
   std::memcpy(info, &now, now.struct_size);
   return 0;
@@ -100,7 +112,7 @@ int raskio_kvikio_status(raskio_kvikio_info* info) noexcept {
 
 int raskio_kvikio_enabled(void) noexcept {
   try {
-    return shim::why_not() == nullptr ? 1 : 0;
+    return shim::why_not().code == RASKIO_KVIKIO_REASON_NONE ? 1 : 0;
   } catch (...) {
     return 0;
   }

@@ -47,8 +47,8 @@ class Loading(unittest.TestCase):
             self.assertRegex(err, r"ImportError: raskio_kvikio was imported after KvikIO's library was loaded \(.*libkvikio")
 
     def test_before_kvikio_it_says_so(self):
-        out = self.works("import raskio_kvikio as r\nprint(r.enabled(), r.status().reason)")
-        self.assertEqual(out, "False KvikIO is not loaded yet\n")
+        out = self.works("import raskio_kvikio as r\nprint(r.enabled(), r.status().reason_code, r.status().reason)")
+        self.assertEqual(out, "False no_kvikio KvikIO is not loaded yet\n")
 
     def test_preloaded(self):
         self.works(READ + COUNT, LD_PRELOAD=LIBRARY)
@@ -100,25 +100,36 @@ class Loading(unittest.TestCase):
             tell = (
                 "import raskio_kvikio\nassert raskio_kvikio.enabled()\n"
                 "from raskio_kvikio._library import _Info, ctypes\ninfo = _Info(ctypes.sizeof(_Info))\n"
-                "second.raskio_kvikio_status(ctypes.byref(info))\nprint(info.enabled, info.reason.decode())\n"
+                "second.raskio_kvikio_status(ctypes.byref(info))\nprint(info.enabled, info.reason_code, info.reason.decode())\n"
             )
             for code in (opening + READ, READ + opening):
                 out = self.works("import raskio_kvikio\n" + code + tell)
-                self.assertRegex(out, "0 another copy of libraskio_kvikio.so was loaded before this one")
+                self.assertRegex(out, "0 3 another copy of libraskio_kvikio.so was loaded before this one")
             self.works(READ + COUNT, LD_PRELOAD=f"{LIBRARY} {second}")
 
     def test_an_import_that_is_not_too_late_does_not_say_so(self):
-        code = READ + "import raskio_kvikio as r\nprint(r.status().reason)"
+        code = READ + "import raskio_kvikio as r\nprint(r.status().reason_code, r.status().reason)"
         stub = {"LD_LIBRARY_PATH": os.environ["STUB"]}
         status, out, err = run(code, LD_PRELOAD=LIBRARY, RASKIO_KVIKIO="off", **stub)
-        self.assertEqual((status, out), (0, "RASKIO_KVIKIO=off\n"), err)
+        self.assertEqual((status, out), (0, "off RASKIO_KVIKIO=off\n"), err)
         with tempfile.TemporaryDirectory() as folder:
             alone = os.path.join(folder, "libraskio_kvikio.so.0")
             with open(LIBRARY, "rb") as source, open(alone, "wb") as copy:
                 copy.write(source.read())
             status, out, err = run(code, LD_PRELOAD=alone, **stub)
             self.assertEqual(status, 0, err)
-            self.assertIn("libraskio.so.0 cannot be loaded", out)
+            self.assertRegex(out, "^no_raskio libraskio.so.0 cannot be loaded")
+
+    def test_that_it_is_too_late_is_told_by_a_code_and_by_the_import(self):
+        code = (
+            f"import ctypes, kvikio\nlibrary = ctypes.CDLL('{LIBRARY}', mode=ctypes.RTLD_GLOBAL)\n"
+            # By hand, since the package cannot be imported: fifteen times eight bytes, the code in the last.
+            "info = (ctypes.c_uint64 * 15)(15 * 8)\nlibrary.raskio_kvikio_status(info)\nprint(info[14])\n"
+            "try: import raskio_kvikio\nexcept ImportError as error: print(error)\n"
+        )
+        status, out, err = run(code)
+        self.assertEqual(status, 0, err)
+        self.assertRegex(out, "^4\nraskio_kvikio was imported after KvikIO's library was loaded")
 
     def test_programs_without_kvikio_hear_nothing(self):
         environment = os.environ | {"LD_PRELOAD": LIBRARY, "RASKIO_KVIKIO": "of"}

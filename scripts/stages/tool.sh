@@ -7,8 +7,19 @@ spare_openssl
 # Of the whole workspace, as the stage `rust` builds it: with the features of one package alone everything would be built anew.
 "$CARGO" build --quiet --locked --workspace --bins
 work=$build/tool
-rm -rf "$work"
-bash scripts/install_tool.sh "$work" debug
+rm -rf "$work" "$build/cmake-tool"
+# As users build and install it, but without optimising, and with the directories of this machine in it: by the flags that take
+# them out cargo tells builds apart, and everything would be built anew.
+printf '#!/bin/sh\nunset CARGO_ENCODED_RUSTFLAGS\nexec "%s" "$@"\n' "$CARGO" >"$build/plain-cargo"
+chmod +x "$build/plain-cargo"
+cmake -S cmake -B "$build/cmake-tool" -DRASKIO_CARGO="$build/plain-cargo" -DRASKIO_CARGO_TARGET_DIR="$target" -DRASKIO_KVIKIO=OFF \
+  -DRASKIO_TOOL=ON -DRASKIO_TOOL_PROFILE=dev
+cmake --build "$build/cmake-tool" --target raskio_tool
+cmake --install "$build/cmake-tool" --prefix "$work" --component tool
+# Who has the library from elsewhere gets no second one.
+! find "$work" -name 'libraskio*' -o -name 'raskio.h' | grep . || fail "the component tool holds the library as well"
+[ "$("$work/bin/raskio" --version)" = "raskio $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" ] ||
+  fail "the installed tool does not say its version"
 raskio=$work/bin/raskio
 plugin=$work/share/raskio/nsys-plugins/raskio_nic
 passed=0

@@ -115,6 +115,8 @@ table! {
     // A retry gets over it.
     "503 and its like" 14 (bodiless) |_, rng| overloaded([500, 502, 503, 504][rng.usize(0..4)], rng);
     "429" 6 (bodiless) |_, rng| overloaded(429, rng);
+    "408" 1 (bodiless) |_, _| passing(Reply::status(408), &[TimedOut]);
+    "408 as of an idle connection" 2 (bodiless) |_, _| passing(Reply::status(408).announce_close(), &[TimedOut]);
     "503 that breaks off" 3 (bodiless) |_, _| passing(
         Reply::status(503).body(vec![b'x'; 2000]).close_after(1000),
         &[Unavailable],
@@ -145,7 +147,6 @@ table! {
     "401" 1 (bodiless) |_, _| fatal(Reply::status(401), &[PermissionDenied]);
     "403" 2 (bodiless) |_, _| fatal(Reply::status(403), &[PermissionDenied]);
     "400" 1 |_, _| fatal(Reply::status(400), &[Http]);
-    "408" 1 (bodiless) |_, _| fatal(Reply::status(408), &[TimedOut]);
     "412" 1 |_, _| fatal(Reply::status(412), &[ObjectChanged]);
     "416" 1 |_, _| fatal(Reply::status(416), &[Range]);
     "no HTTP" 2 |_, _| fatal(Reply::garbage(), &[Unsupported, Connection]);

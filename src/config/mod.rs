@@ -53,8 +53,9 @@ pub enum LocalBackend {
     Pread,
 }
 
-/// Statuses worth a retry unless the caller or the environment says otherwise.
-pub const RETRY_STATUS: [u16; 5] = [429, 500, 502, 503, 504];
+/// Statuses worth a retry unless the caller or the environment says otherwise: KvikIO's, and 408, after which a client may
+/// repeat its request (RFC 9110, 15.5.9), as after every other time-out here.
+pub const RETRY_STATUS: [u16; 6] = [408, 429, 500, 502, 503, 504];
 
 /// Resolved settings of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::{Grant, Held, Keys, Secret, fits_a_header};
 use crate::clock;
-use crate::endpoint::redact;
+use crate::endpoint::{percent, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use crate::sys::curl::{Access, Answer, Question, Unanswered, ask};
@@ -154,7 +154,7 @@ impl Instance {
 }
 
 fn role_path(role: &str) -> String {
-    format!("/latest/meta-data/iam/security-credentials/{}", crate::endpoint::s3::sign::encoded_key(role))
+    format!("/latest/meta-data/iam/security-credentials/{}", percent::encoded(role.as_bytes(), percent::KEY))
 }
 
 fn token_header(token: &Secret) -> String {
@@ -169,7 +169,7 @@ impl WebIdentity {
     pub fn fetch(&self, access: &Access, stop: Stop<'_>) -> Result<Grant> {
         let what = format!("the web identity ({})", redact::url(&self.service));
         let token = read_token(&self.token_file, &what)?;
-        let encoded = |text: &str| crate::endpoint::s3::sign::encoded_key(text).replace('/', "%2F");
+        let encoded = |text: &str| percent::encoded(text.as_bytes(), percent::VALUE);
         let body = format!(
             "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
             encoded(&self.role_arn),

@@ -1,7 +1,7 @@
 //! Local files: a path, or a `file:` URL. Their bytes do not come by requests, but by [`crate::transport::file`].
 
 use super::head::ResponseHead;
-use super::{Endpoint, Kind, Location, Opening, Origin, Reply, Stat, Target, WireRequest, redact};
+use super::{Endpoint, Kind, Location, Opening, Origin, Reply, Stat, Target, WireRequest, percent, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::LocalFile;
 use crate::object::ObjectOptions;
@@ -54,14 +54,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// The URL of a path from the root on, whatever bytes it holds.
 pub fn url_of(path: &[u8]) -> String {
-    let mut url = "file://".to_owned();
-    for byte in path {
-        match byte {
-            0x21..=0x7e if !b"%?#".contains(byte) => url.push(char::from(*byte)),
-            _ => url.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    url
+    format!("file://{}", percent::encoded(path, percent::FILE_PATH))
 }
 
 /// What to do about the bytes of a path that no message and no C string of text can hold.
@@ -87,7 +80,7 @@ pub(super) fn check(text: &str) -> Result<()> {
     }
     let Some(bad) = text.chars().find(|character| character.is_control()) else { return Ok(()) };
     let way = match is_url(text) {
-        true => format!("write {} for it", &url_of(bad.to_string().as_bytes())["file://".len()..]),
+        true => format!("write {} for it", percent::encoded(bad.to_string().as_bytes(), percent::FILE_PATH)),
         false => way_to_open(text.as_bytes()),
     };
     Err(Error::invalid(format!("the path {} holds the control character {bad:?}; {way}", shown(text))))
@@ -130,30 +123,10 @@ fn path_of_url(text: &str) -> Result<Vec<u8>> {
             "a file has no query and no fragment; in a file: URL write {code} for {bad}, or give the path without file:"
         )));
     }
-    decoded(path.as_bytes())
-}
-
-fn decoded(text: &[u8]) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        if text[at] != b'%' {
-            bytes.push(text[at]);
-            at += 1;
-            continue;
-        }
-        let code = text.get(at + 1..at + 3).filter(|code| code.iter().all(u8::is_ascii_hexdigit));
-        let code =
-            code.and_then(|code| std::str::from_utf8(code).ok()).and_then(|code| u8::from_str_radix(code, 16).ok());
-        let Some(byte) = code else {
-            return Err(Error::invalid(
-                "a % without two hexadecimal digits behind it; write %25 for the character itself",
-            ));
-        };
-        bytes.push(byte);
-        at += 3;
+    if percent::has_stray(path.as_bytes()) {
+        return Err(Error::invalid("a % without two hexadecimal digits behind it; write %25 for the character itself"));
     }
-    Ok(bytes)
+    Ok(percent::decoded(path.as_bytes()).into_owned())
 }
 
 fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {

@@ -11,6 +11,7 @@
 //! | [`access`], [`tls`], [`headers`] | options of an object: proxies, sockets, certificates, header lines |
 //! | `wire` | a request as it goes out |
 //! | [`head`], [`redact`] | what a reply says; what may be shown |
+//! | [`percent`] | which bytes stand for themselves where |
 
 pub mod access;
 pub mod dressed;
@@ -18,6 +19,7 @@ pub mod file;
 pub mod head;
 pub mod headers;
 pub mod http;
+pub mod percent;
 pub mod redact;
 pub mod redirect;
 pub mod s3;

@@ -5,9 +5,8 @@
 
 use super::head::ResponseHead;
 use super::redirect::Home;
-use super::s3::sign::encoded_key;
 use super::{Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Target, WireRequest};
-use super::{access, headers, http, redact};
+use super::{access, headers, http, percent, redact};
 use crate::credentials::chain;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::ByteRange;
@@ -50,25 +49,11 @@ pub(super) fn encoded(text: &str) -> Option<String> {
         Some((path, query)) => (path, Some(query)),
         None => (&text[at..], None),
     };
-    let mut out = format!("{}{}", &text[..at], encoded_where_needed(path));
+    let mut out = format!("{}{}", &text[..at], percent::encoded_where_needed(path));
     if let Some(query) = query {
-        let _ = write!(out, "?{}", encoded_where_needed(query));
+        let _ = write!(out, "?{}", percent::encoded_where_needed(query));
     }
     Some(out)
-}
-
-fn encoded_where_needed(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let is_escape = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
-    let mut out = String::with_capacity(text.len() + 8);
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte) && (byte != b'%' || is_escape(at)) {
-            out.push(byte.into());
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 /// `webhdfs://host:port/path`, whose path is raw.
@@ -87,18 +72,7 @@ fn raw_to_url(text: &str) -> Result<String> {
     }
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let port = if has_port { String::new() } else { format!(":{port}") };
-    Ok(format!("{http}://{authority}{port}{PREFIX}{}", encoded_path(path)))
-}
-
-/// What a path may hold as it is (RFC 3986) stays: Hadoop's own clients write it so.
-fn encoded_path(path: &str) -> String {
-    path.split_inclusive(['=', ':', '@', ',', '+', '!', '$', '\'', '(', ')', '*', ';', '&'])
-        .map(|part| match part.chars().last() {
-            // `+` is taken for a blank by some servers.
-            Some(last) if "=:@,!$'()*".contains(last) => format!("{}{last}", encoded_key(&part[..part.len() - 1])),
-            _ => encoded_key(part),
-        })
-        .collect()
+    Ok(format!("{http}://{authority}{port}{PREFIX}{}", percent::encoded(path.as_bytes(), percent::HDFS_PATH)))
 }
 
 fn open(opening: &Opening<'_>) -> Result<Arc<dyn Endpoint>> {
@@ -170,7 +144,7 @@ impl Query {
                 }
             }
         }
-        let encoded = |text: &str| encoded_key(text).replace('/', "%2F");
+        let encoded = |text: &str| percent::encoded(text.as_bytes(), percent::VALUE);
         if let Some(token) = &options.session_token {
             delegation = Some(encoded(token.reveal()));
         }

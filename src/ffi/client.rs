@@ -88,7 +88,9 @@ pub struct raskio_client_options {
     /// Threads that run callbacks. Default 0: callbacks run on the thread that finished the work.
     pub callback_threads: u32,
     /// The HTTP statuses that are worth a retry, retry_status_count of them; NULL: not set here. Not NULL with a
-    /// count of 0: none is. KVIKIO_HTTP_STATUS_CODES; default 429, 500, 502, 503, 504.
+    /// count of 0: none is. KVIKIO_HTTP_STATUS_CODES; default 408, 429, 500, 502, 503, 504. A 408 on a connection that was
+    /// used before, without Retry-After, is how some servers close what is idle: up to three of a request are repeated at
+    /// once, whatever stands here, and use up no attempt.
     pub retry_status: *const u16,
     /// Entries of retry_status.
     pub retry_status_count: usize,

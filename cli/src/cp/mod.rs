@@ -149,7 +149,14 @@ fn destinations<'a>(urls: &'a [String], to: &Path) -> Outcome<Vec<(&'a str, Path
         return Ok(urls.iter().map(|url| (url.as_str(), to.to_owned())).collect());
     }
     if !is_directory {
-        return Err(Failure::usage(format!("{} is no directory; make it first", output::path(to))));
+        // With slashes at its end even a file is not found.
+        let there = to.components().as_path();
+        let what_to_do = match (there.is_file(), urls.len()) {
+            (true, 1) => "is a file; leave the slash behind its name out",
+            (true, _) => "is a file, and several objects need a directory",
+            (false, _) => "is no directory; make it first",
+        };
+        return Err(Failure::usage(format!("{} {what_to_do}", output::path(there))));
     }
     let mut targets: Vec<(&str, PathBuf)> = Vec::new();
     for url in urls {
@@ -249,5 +256,20 @@ mod tests {
             assert!(destinations(&urls, &std::env::temp_dir()).is_err());
         }
         assert!(destinations(&["http://host/x".into(), "http://host/xy".into()], &std::env::temp_dir()).is_ok());
+    }
+    #[test]
+    fn a_file_where_a_directory_belongs_is_told_of_as_a_file() {
+        let file = std::env::current_exe().unwrap();
+        let slashed = PathBuf::from(format!("{}//", file.display()));
+        let (one, two) = (["http://host/a".to_owned()], ["http://host/a".to_owned(), "http://host/b".to_owned()]);
+        for (urls, to, words) in [
+            (&one[..], &slashed, "is a file; leave the slash"),
+            (&two[..], &slashed, "is a file, and several objects need"),
+            (&two[..], &file, "is a file, and several objects need"),
+            (&one[..], &PathBuf::from("/no/such/"), "/no/such is no directory; make it first"),
+        ] {
+            let message = destinations(urls, to).unwrap_err().message;
+            assert!(message.contains(words), "{message}");
+        }
     }
 }

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-#: How the library begins the reason that it comes too late.
-BEHIND = "libkvikio.so was loaded before libraskio_kvikio.so"
 MODES = {1: "on", 2: "off", 3: "exact"}
+#: RASKIO_KVIKIO_REASON_*.
+REASONS = {
+    1: "off", 2: "no_kvikio", 3: "copy", 4: "too_late", 5: "unknown", 6: "no_raskio", 7: "memory",
+}  # fmt: skip
 TOO_LATE = (
     "raskio_kvikio was imported after KvikIO's library was loaded ({}), and cannot stand before it any more. "
     "Import raskio_kvikio first in this program, before kvikio, libkvikio, cudf and whatever imports them, "
@@ -24,6 +26,7 @@ class _Info(ctypes.Structure):
         ("kvikio", c_char_p), ("raskio", c_char_p), ("raskio_version", c_char_p), ("reads", c_uint64),
         ("bytes", c_uint64), ("failures", c_uint64), ("size_probes", c_uint64), ("left_to_kvikio", c_uint64),
         ("left_reason", c_char_p), ("batch_items", c_uint64), ("open_objects", c_uint64),
+        ("reason_code", c_uint32),
     ]  # fmt: skip
 
 
@@ -55,6 +58,8 @@ class Status:
     batch_items: int
     #: Objects that are kept open.
     open_objects: int
+    #: The reason for programs: off, no_kvikio, copy, too_late, unknown, no_raskio, memory; None: it is enabled.
+    reason_code: Optional[str]
 
 
 def _loaded_kvikio():
@@ -128,6 +133,7 @@ def status() -> Status:
         left_reason=text(info.left_reason),
         batch_items=info.batch_items,
         open_objects=info.open_objects,
+        reason_code=REASONS.get(info.reason_code, str(info.reason_code)) if info.reason_code else None,
     )
 
 
@@ -155,5 +161,5 @@ if _is_main_interpreter():
     atexit.register(stop)
 
 # Linked into the program, or opened by it, but behind KvikIO. Whatever else keeps it from working is no matter of order.
-if (status().reason or "").startswith(BEHIND):
+if status().reason_code == "too_late":
     raise ImportError(TOO_LATE.format(status().kvikio))

@@ -10,7 +10,7 @@ def dask_setup(worker):
 
     now = status()
     log = logging.getLogger("distributed.worker")
-    if now.enabled or now.reason == "KvikIO is not loaded yet":
+    if now.enabled or now.reason_code == "no_kvikio":
         log.info("raskio_kvikio: KvikIO's remote reads go through RaskIO")
     else:
         log.warning("raskio_kvikio has no effect: %s", now.reason)

@@ -1,6 +1,6 @@
 //! Where a bucket and a key are: the forms in which S3 objects are named. Pure.
 
-use super::sign::encoded_key;
+use crate::endpoint::percent;
 use crate::error::{Error, Result};
 use crate::sys::curl::Url;
 
@@ -167,7 +167,7 @@ impl<'a> Name<'a> {
         } else {
             ".amazonaws.com"
         };
-        let key = encoded_key(self.key);
+        let key = percent::encoded(self.key.as_bytes(), percent::KEY);
         match virtual_host {
             true => format!("https://{}.s3.{region}{domain}/{key}", self.bucket),
             false => format!("https://s3.{region}{domain}/{}/{key}", self.bucket),
@@ -179,7 +179,7 @@ impl<'a> Name<'a> {
         let (scheme, host) = (service.scheme(), service.host());
         let port = service.explicit_port().map(|port| format!(":{port}")).unwrap_or_default();
         let path = service.path();
-        let (path, key) = (path.trim_end_matches('/'), encoded_key(self.key));
+        let (path, key) = (path.trim_end_matches('/'), percent::encoded(self.key.as_bytes(), percent::KEY));
         match virtual_host {
             true => format!("{scheme}://{}.{host}{port}{path}/{key}", self.bucket),
             false => format!("{scheme}://{host}{port}{path}/{}/{key}", self.bucket),

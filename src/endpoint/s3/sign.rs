@@ -14,8 +14,8 @@
 //! A signature covers the method, the path, the query and headers, but not `Range`: S3 does not ask for it. So one
 //! signature serves all reads of an object for a while, and the hot path neither hashes nor changes a handle's headers.
 
+use crate::endpoint::percent;
 use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The hash of an empty body, as every GET and HEAD has one.
@@ -90,58 +90,24 @@ fn collapsed(value: &str) -> String {
 
 /// What S3 makes of a path: decoded once, encoded strictly once, neither `//` nor `/./` removed.
 fn reencoded_path(path: &str) -> String {
-    encoded_bytes(&decoded(path, false), true)
+    percent::encoded(&percent::decoded(path.as_bytes()), percent::KEY)
 }
 
 fn canonical_query(query: &str) -> String {
+    let reencoded = |text: &str| {
+        let text = text.replace('+', " ");
+        percent::encoded(&percent::decoded(text.as_bytes()), percent::VALUE)
+    };
     let mut pairs: Vec<(String, String)> = query
         .split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (encoded_bytes(&decoded(name, true), false), encoded_bytes(&decoded(value, true), false))
+            (reencoded(name), reencoded(value))
         })
         .collect();
     pairs.sort();
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
-}
-
-/// A key as it goes on the wire and into the signature: everything but letters, digits, `-._~` and `/` is encoded.
-pub fn encoded_key(key: &str) -> String {
-    encoded_bytes(key.as_bytes(), true)
-}
-
-fn encoded_bytes(bytes: &[u8], keep_slash: bool) -> String {
-    let mut out = String::with_capacity(bytes.len() + 16);
-    for &byte in bytes {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
-            b'/' if keep_slash => out.push('/'),
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
-}
-
-/// `%XX` replaced; what is no such code stays as it is.
-fn decoded(text: &str, plus_is_blank: bool) -> Cow<'_, [u8]> {
-    if !text.contains('%') && (!plus_is_blank || !text.contains('+')) {
-        return Cow::Borrowed(text.as_bytes());
-    }
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let code = match bytes.get(at..at + 3) {
-            Some([b'%', high, low]) => digit(*high).zip(digit(*low)).map(|(high, low)| high * 16 + low),
-            _ => None,
-        };
-        at += if code.is_some() { 3 } else { 1 };
-        out.push(code.unwrap_or(if byte == b'+' && plus_is_blank { b' ' } else { byte }));
-    }
-    Cow::Owned(out)
 }
 
 fn hmac(key: &[u8], text: &str) -> [u8; 32] {
@@ -304,7 +270,7 @@ mod tests {
             ("x//y", "x//y"),
             ("p/./q", "p/./q"),
         ] {
-            assert_eq!(encoded_key(key), want);
+            assert_eq!(percent::encoded(key.as_bytes(), percent::KEY), want);
             assert_eq!(reencoded_path(want), want, "what is sent is what is signed");
         }
     }

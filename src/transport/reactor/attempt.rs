@@ -27,8 +27,8 @@ const MAX_REDIRECTS: u32 = 10;
 const ERROR_BODY_KEPT: usize = 4096;
 /// Body bytes of an error or a redirect read to keep the connection; a longer one costs it.
 const ERROR_BODY_READ: u64 = 64 << 10;
-/// Attempts that a request may lose to kept-alive connections that turn out to be dead. libcurl looks before it
-/// reuses one, so this is a race that is lost seldom, and more than three times in a row never.
+/// Attempts that a request may lose to kept-alive connections that turn out to be dead, or are given up with a 408. libcurl looks
+/// before it reuses one, so this is a race that is lost seldom, and more than three times in a row never.
 const MAX_STALE: u32 = 3;
 
 thread_local! {

@@ -1,9 +1,12 @@
 //! What a failure of libcurl means to who must put it right: which setting is at fault, beside libcurl's own words.
 
 use super::Attempt;
-use crate::endpoint::redact;
+use crate::endpoint::{Target, redact};
 use crate::error::ErrorKind;
 use crate::sys::curl::{Access, Finished};
+
+/// Bytes of the request line and the headers that libcurl sends at most (DYN_HTTP_REQUEST).
+const MOST_HEAD_BYTES: usize = 1 << 20;
 
 /// What is known of a failure beyond its code.
 #[derive(Default)]
@@ -78,8 +81,29 @@ pub fn on(attempt: &Attempt, finished: &Finished) -> Advice {
         5 | 7 if finished.code == 5 || says("over proxy") => {
             just(format!("it is the proxy that cannot be reached: {}", proxy(access)))
         }
+        // TOO_LARGE, which may also be a reply's head.
+        100 if says("request too large") => {
+            Advice { kind: Some(ErrorKind::InvalidArgument), hopeless: true, ..just(too_large(&attempt.sent)) }
+        }
         _ => Advice::default(),
     }
+}
+
+/// How large a request is, and what makes it so; its headers by their names alone.
+fn too_large(sent: &Target) -> String {
+    let name = |line: &[u8]| {
+        let name = line.split(|byte| matches!(byte, b':' | b';')).next().unwrap_or_default();
+        format!("the header {}", redact::printable(&String::from_utf8_lossy(name), 80))
+    };
+    let headers = sent.headers.iter().map(|line| (line.as_bytes().len() + "\r\n".len(), Some(line.as_bytes())));
+    let parts: Vec<(usize, Option<&[u8]>)> = headers.chain([(sent.url.as_bytes().len(), None)]).collect();
+    let all: usize = parts.iter().map(|(bytes, _)| bytes).sum();
+    let (bytes, largest) = parts.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
+    let what = largest.map_or_else(|| "the URL".to_owned(), name);
+    format!(
+        "its URL and headers have {all} bytes, {bytes} of them {what}, and a request has at most {MOST_HEAD_BYTES}; use shorter or \
+         fewer ones"
+    )
 }
 
 /// Which proxy, and who named it.

@@ -56,6 +56,12 @@ impl Attempt {
             }
             _ => {}
         }
+        // Said to a connection that was idle for too long, as it is closed, and met by this request on its way: there is nothing
+        // wrong with that. One that says when to come back means the request.
+        let of_idle = self.head.status == 408 && self.head.retry_after.is_none();
+        if of_idle && self.was_stale(finished) {
+            return Verdict::Again(self.transfer, Duration::ZERO);
+        }
         if policy.retries_status(self.head.status) && !(200..300).contains(&self.head.status) {
             let wait = self.head.retry_after.as_deref();
             let wait = wait.and_then(|value| retry::parse_retry_after(value, SystemTime::now()));
@@ -223,8 +229,7 @@ impl Attempt {
         // A reply that is none (1, 8), on a connection that was used before: what the server sent too much of the last
         // reply, such as a body to a HEAD, lies in the way.
         let lost = matches!(finished.code, 1 | 8 | 52 | 55 | 56);
-        if untouched && lost && finished.connections == 0 && self.transfer.stale < MAX_STALE {
-            self.transfer.stale += 1;
+        if untouched && lost && self.was_stale(finished) {
             return Verdict::Again(self.transfer, Duration::ZERO);
         }
         let advice = advice::on(&self, finished);
@@ -241,6 +246,13 @@ impl Attempt {
         }
         let again = is_transient(finished.code) && !advice.hopeless;
         if again { self.retry(error, policy, None, chance) } else { self.fail(error) }
+    }
+
+    /// An attempt that a connection used before made fail: counts it, unless there were too many.
+    fn was_stale(&mut self, finished: &Finished) -> bool {
+        let stale = finished.connections == 0 && self.transfer.stale < MAX_STALE;
+        self.transfer.stale += u32::from(stale);
+        stale
     }
 
     fn status_error(&self) -> Error {
