@@ -194,6 +194,8 @@ def main():
     parser.add_argument("--nginx", default="nginx")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    if not Path(options.python).exists():
+        sys.exit(f"{options.python} is missing: `make test-kvikio` makes it, or --python names a Python that has KvikIO and raskio_kvikio")
     python, stub = options.python, str(ROOT / "build" / "kvikio" / "stub")
     native = Program("KvikIO MULTI_POLL", KVIKIO_REMOTE_IO_BACKEND="MULTI_POLL")
     dropin = Program("KvikIO through RaskIO", ("-m", "raskio_kvikio"))

@@ -201,7 +201,7 @@ run_kvikio() {
   site=$(mktemp -d)
   install_wheels "$site"
   server_log=$site/server.log
-  python3 kvikio/tests/scripted_server.py < <(exec sleep 900) >"$server_log" &
+  python3 kvikio/tests/scripted_server.py < <(exec sleep 900 2>/dev/null) >"$server_log" &
   local server=$!
   while [ ! -s "$server_log" ] && kill -0 "$server"; do sleep 0.1; done
   export SERVER PYTHONPATH=$site:$root/kvikio/tests${PYTHONPATH:+:$PYTHONPATH}

@@ -70,6 +70,23 @@ fn one_reactor_may_use_what_the_others_leave_idle() {
     assert_eq!(server.max_in_flight(), 8);
 }
 
+/// Where more requests in flight bring more, the limit rises, whether reactors are in line for permits or leave work to each other.
+#[test]
+fn several_reactors_find_out_that_more_requests_bring_more() {
+    let _watchdog = Watchdog::start();
+    for reactors in [1, 2, 4] {
+        let server = server_of(1 << 20);
+        server.script(get("/data"), [Reply::object().delay(support::ms(30))]);
+        let client = multi_poll(reactors, 256, |_| {});
+        let object = client.open(&server.url("/data"));
+        let mut reads: Vec<_> = (0..4000).map(|i| start(&object, i * 100, 100)).collect();
+        reads.iter_mut().for_each(|read| drop(read.succeeds()));
+        let most = server.max_in_flight();
+        // All of them begin with 32, and double that where nothing speaks against it.
+        assert!(most > 32, "{reactors} reactors: {most}");
+    }
+}
+
 #[test]
 fn no_limit_means_no_limit() {
     let _watchdog = Watchdog::start();

@@ -11,7 +11,7 @@ MULTI = "MULTI_POLL"
 # mostly OpenSSL's: 150 KiB for a bare libcurl loop too.
 RECEIVE_BUFFER = 256 * KIB
 MEMORY_PER_CONNECTION = {"http": 16 * KIB, "https": 192 * KIB}
-MEMORY_PER_READ = 512
+MEMORY_PER_READ = 640
 MEMORY_CONSTANT = 5 * MIB
 # A thread that has nothing to do looks around four times a minute.
 IDLE_WAKEUPS_A_MINUTE = 4

@@ -1,14 +1,15 @@
 //! The request limiter: one budget for all reactors of a client, of which as much is used as brings bytes.
 //!
 //! A reactor that gets no permit is put in line once; whoever frees a permit hands it to the first in line and wakes it.
-//! Nothing is polled, and no reactor has a share of its own: what one leaves idle, another uses.
+//! Nothing is polled, and no permit is any reactor's: what one leaves idle, another uses. (How many a reactor asks for that shares its work
+//! with others is its own decision, see `transport::reactor::admission`; it says so if there would be work for more.)
 
 pub mod adaptive;
 pub mod gate;
 pub mod hedge;
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use adaptive::Adaptive;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct RequestLimiter {
     next_look: AtomicU64,
     /// [`RequestLimiter::limit`], to be read without the lock.
     limit_now: AtomicU32,
+    /// Members that would take more if more were theirs to take, and are not in line.
+    held_back: AtomicUsize,
     start: Instant,
     state: Mutex<State>,
 }
@@ -78,7 +81,8 @@ impl RequestLimiter {
         let next_look = AtomicU64::new(if adaptive.is_some() { 0 } else { u64::MAX });
         let state = Mutex::new(State { limit, given: 0, members, line: VecDeque::new(), adaptive });
         let limit_now = AtomicU32::new(limit);
-        Arc::new(RequestLimiter { budget, next_look, limit_now, start: Instant::now(), state })
+        let held_back = AtomicUsize::new(0);
+        Arc::new(RequestLimiter { budget, next_look, limit_now, held_back, start: Instant::now(), state })
     }
 
     /// All permits there may ever be.
@@ -119,6 +123,20 @@ impl RequestLimiter {
         None
     }
 
+    /// A member that has as much as it is to have finds work for more, or does not any more: what becomes free is then not in
+    /// vain, although nobody is in line for it.
+    pub fn hold_back(&self, held: bool) {
+        if held {
+            self.held_back.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.held_back.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn more_is_wanted(&self) -> bool {
+        self.held_back.load(Ordering::Relaxed) > 0
+    }
+
     /// When [`RequestLimiter::look`] has something to do.
     pub fn next_look(&self) -> Option<Instant> {
         match self.next_look.load(Ordering::Relaxed) {
@@ -138,6 +156,9 @@ impl RequestLimiter {
             let mut state = self.state.lock();
             let state = &mut *state;
             let Some(adaptive) = &mut state.adaptive else { return };
+            if self.more_is_wanted() {
+                adaptive.wanted();
+            }
             adaptive.look(now, received(), state.given);
             if state.limit != adaptive.limit() {
                 log::trace!(target: "raskio", "at most {} requests in flight, before {}", adaptive.limit(), state.limit);
@@ -166,7 +187,7 @@ impl RequestLimiter {
                 state.line.retain(|&other| other != member);
             }
             for _ in 0..std::mem::take(&mut state.members[member].granted) {
-                wake.extend(state.give());
+                wake.extend(state.give(self.more_is_wanted()));
             }
         }
         wake.iter().for_each(|wake| wake.wake());
@@ -180,8 +201,9 @@ impl RequestLimiter {
 }
 
 impl State {
-    /// Takes a permit back, and hands it to the first in line, whom the caller wakes once the lock is free.
-    fn give(&mut self) -> Option<Arc<dyn Wake>> {
+    /// Takes a permit back, and hands it to the first in line, whom the caller wakes once the lock is free. `wanted`: it would be put to
+    /// use even if nobody is.
+    fn give(&mut self, wanted: bool) -> Option<Arc<dyn Wake>> {
         self.given -= 1;
         if self.given >= self.limit {
             return None;
@@ -189,7 +211,7 @@ impl State {
         let next = self.give_one();
         // Who has been promised one and has not come for it yet will take more when it does.
         let nobody = next.is_none() && self.members.iter().all(|member| member.granted == 0);
-        if let (true, Some(adaptive)) = (nobody, &mut self.adaptive) {
+        if let (true, Some(adaptive)) = (nobody && !wanted, &mut self.adaptive) {
             adaptive.idle();
         }
         next
@@ -220,7 +242,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let wake = self.limiter.state.lock().give();
+        let wake = self.limiter.state.lock().give(self.limiter.more_is_wanted());
         if let Some(wake) = wake {
             wake.wake();
         }
@@ -279,6 +301,29 @@ mod tests {
         drop(limiter.acquire(1).unwrap());
         limiter.decline(1);
         assert_eq!(limiter.free(), 1);
+    }
+
+    #[test]
+    fn what_is_held_back_is_wanted_although_nobody_is_in_line() {
+        for held_back in [false, true] {
+            let wakes: Vec<Arc<Counted>> = (0..2).map(|_| Arc::default()).collect();
+            let limiter =
+                RequestLimiter::adaptive(1000, wakes.iter().map(|wake| wake.clone() as Arc<dyn Wake>).collect());
+            let (first, now) = (limiter.limit(), Instant::now());
+            let mut permits: Vec<_> = (0..first).map(|_| limiter.acquire(0).unwrap()).collect();
+            if held_back {
+                limiter.hold_back(true);
+            }
+            for ms in [0, 200] {
+                limiter.look(now + Duration::from_millis(ms), || 0);
+                permits.pop();
+                permits.extend(limiter.acquire(1));
+            }
+            assert_eq!(limiter.limit() > first, held_back);
+            if held_back {
+                limiter.hold_back(false);
+            }
+        }
     }
 
     #[test]

@@ -125,12 +125,10 @@ impl Local {
         const WAITING: usize = 2;
         let room = self.room();
         if room == 0 {
-            if std::mem::take(&mut self.awaits_work) {
-                self.engine.pass_on(self.index);
-            }
+            let more = self.engine.pass_on(self.index);
+            self.hold_back(more);
             return;
         }
-        self.awaits_work = true;
         // In turn: however many come for one kind of memory, those for the other do not wait for an end of them.
         if let Some(board) = self.engine.board.as_ref().filter(|_| std::mem::take(&mut self.sinks_had_theirs)) {
             self.queue.push(board.take_some(self.index, |_| 1));
@@ -148,6 +146,17 @@ impl Local {
             let reactors = self.engine.members.len();
             let some = board.take_some(self.index, |posted| (posted / (2 * reactors)).clamp(1, MOST.min(room)));
             self.queue.push(some);
+        }
+        if self.queue.is_empty() {
+            self.hold_back(false);
+        }
+    }
+
+    /// Tells the limiter, which learns nothing about the path where requests are too few, whether more would be done here.
+    fn hold_back(&mut self, held: bool) {
+        if let Some(limiter) = self.engine.limiter.as_ref().filter(|_| self.held_back != held) {
+            limiter.hold_back(held);
+            self.held_back = held;
         }
     }
 

@@ -193,11 +193,12 @@ impl<T: Weigh> Board<T> {
         first
     }
 
-    /// `member` takes nothing now, and comes back by itself when it has room. If there is something, who is to be woken in its place.
-    fn pass_on(&self, member: usize) -> Option<usize> {
+    /// `member` takes nothing now, and comes back by itself when it has room. Whether there is something, and who is to be woken
+    /// for it in its place.
+    fn pass_on(&self, member: usize) -> (bool, Option<usize>) {
         let mut state = self.state.lock();
         state.idle.retain(|&idle| idle != member);
-        if state.queue.is_empty() { None } else { state.idle.pop() }
+        if state.queue.is_empty() { (false, None) } else { (true, state.idle.pop()) }
     }
 
     /// Takes out those for which `over` is true, unless another thread has looked since it was asked for. If it is too
@@ -418,11 +419,17 @@ impl Engine {
         Ok(())
     }
 
-    /// `member` has all the requests in flight that it is to have: what it may have been woken for is another's.
-    pub fn pass_on(&self, member: usize) {
-        for other in self.boards().filter_map(|board| board.pass_on(member)) {
-            self.members[other].inbox.waker().wake();
+    /// `member` has all the requests in flight that it is to have: what it may have been woken for is another's. Whether there is
+    /// something to do.
+    pub fn pass_on(&self, member: usize) -> bool {
+        let mut any = false;
+        for (some, other) in self.boards().map(|board| board.pass_on(member)) {
+            any |= some;
+            if let Some(other) = other {
+                self.members[other].inbox.waker().wake();
+            }
         }
+        any
     }
 
     /// Has `member` end a part of `op` that sends nothing.

@@ -70,6 +70,8 @@ struct Local {
     engine: Arc<Engine>,
     index: usize,
     multi: Option<Multi<Slot>>,
+    /// Requests that are over, and whose operations have yet to hear of it.
+    over: Vec<(Transfer, Result<()>)>,
     /// Handles that no transfer uses.
     idle: Vec<Easy<Slot>>,
     /// Requests that wait for a permit.
@@ -95,8 +97,8 @@ struct Local {
     held_up: HeldUp,
     /// The limiter may have this thread in line, or a permit set aside for it.
     in_line: bool,
-    /// It may be among those that are woken when there is something on the boards.
-    awaits_work: bool,
+    /// There was work on the boards when it had as much as it is to have.
+    held_back: bool,
     /// The last request taken from the boards was one that may wait for its sink.
     sinks_had_theirs: bool,
     /// What was asked twice.
@@ -141,6 +143,7 @@ impl Local {
             engine,
             index,
             multi: None,
+            over: Vec::new(),
             idle: Vec::new(),
             queue: Lanes::default(),
             parked: Vec::new(),
@@ -156,7 +159,7 @@ impl Local {
             connect_at: None,
             held_up: HeldUp::default(),
             in_line: false,
-            awaits_work: false,
+            held_back: false,
             sinks_had_theirs: false,
             seconds: Seconds::default(),
             attempts: 0,
@@ -202,6 +205,7 @@ impl Local {
                 }
             }
             let finished = self.drive()? + self.scan_for_stalls()?;
+            self.tell_of_ends();
             // Finished transfers made room: fill it before waiting.
             if finished == 0 {
                 self.sleep()?;
@@ -401,7 +405,7 @@ impl Local {
                     Err(Error::new(ErrorKind::Unavailable, "it would have to be tried again")),
                 );
             }
-            Verdict::Done(transfer, result) => self.finish(transfer, result),
+            Verdict::Done(transfer, result) => self.over.push((transfer, result)),
             Verdict::Several(transfers) => self.go_on_as(transfers),
             Verdict::Again(mut transfer, wait) => {
                 stats::add(&self.engine.stats.requests_queued, 1);
@@ -437,6 +441,14 @@ impl Local {
         self.engine.stats.observer.tell(&Event::Retry { kind, http_status, attempt, max_attempts, wait });
     }
 
+    /// Tells the operations whose requests are over. Of those that ended together the last is told first: whoever waits for one read
+    /// after the other, in the order of their submission, is woken once and finds all the others done.
+    fn tell_of_ends(&mut self) {
+        while let Some((transfer, result)) = self.over.pop() {
+            self.finish(transfer, result);
+        }
+    }
+
     fn finish(&self, transfer: Transfer, result: Result<()>) {
         stats::add(&self.engine.stats.requests_finished, 1);
         transfer.finish(result);
@@ -457,7 +469,8 @@ impl Local {
             wake_at = wake_at.min(self.next_scan);
         }
         // Whoever waits for a permit sees to it that there is another one if more of them would help.
-        let limit_at = self.engine.limiter.as_ref().filter(|_| self.in_line).and_then(|limiter| limiter.next_look());
+        let waits = self.in_line || self.held_back;
+        let limit_at = self.engine.limiter.as_ref().filter(|_| waits).and_then(|limiter| limiter.next_look());
         for next in
             [self.timers.next(), self.look_at, self.connect_at, limit_at, self.close_idle_at].into_iter().flatten()
         {
