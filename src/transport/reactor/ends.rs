@@ -81,7 +81,6 @@ impl Local {
     pub(super) fn end_everything(&mut self) {
         loop {
             self.take_messages();
-            self.tell_of_ends();
             let mut rest = self.engine.boards().flat_map(engine::Board::close).collect::<Vec<_>>();
             rest.extend(self.queue.drain());
             rest.extend(self.timers.sweep(|_| true));
@@ -116,7 +115,6 @@ impl Local {
         log::error!(target: "raskio", "reactor {}: {}; its transfers start over on a new one", self.index, error.message());
         stats::add(&self.engine.stats.reactors_replaced, 1);
         stats::process::fault(&format!("reactor {}: {}", self.index, error.message()));
-        self.tell_of_ends();
         self.lookups.clear();
         self.forget_seconds();
         if let Some(mut multi) = self.multi.take() {

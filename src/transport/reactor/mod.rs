@@ -70,8 +70,6 @@ struct Local {
     engine: Arc<Engine>,
     index: usize,
     multi: Option<Multi<Slot>>,
-    /// Requests that are over, and whose operations have yet to hear of it.
-    over: Vec<(Transfer, Result<()>)>,
     /// Handles that no transfer uses.
     idle: Vec<Easy<Slot>>,
     /// Requests that wait for a permit.
@@ -143,7 +141,6 @@ impl Local {
             engine,
             index,
             multi: None,
-            over: Vec::new(),
             idle: Vec::new(),
             queue: Lanes::default(),
             parked: Vec::new(),
@@ -205,7 +202,6 @@ impl Local {
                 }
             }
             let finished = self.drive()? + self.scan_for_stalls()?;
-            self.tell_of_ends();
             // Finished transfers made room: fill it before waiting.
             if finished == 0 {
                 self.sleep()?;
@@ -405,7 +401,7 @@ impl Local {
                     Err(Error::new(ErrorKind::Unavailable, "it would have to be tried again")),
                 );
             }
-            Verdict::Done(transfer, result) => self.over.push((transfer, result)),
+            Verdict::Done(transfer, result) => self.finish(transfer, result),
             Verdict::Several(transfers) => self.go_on_as(transfers),
             Verdict::Again(mut transfer, wait) => {
                 stats::add(&self.engine.stats.requests_queued, 1);
@@ -439,14 +435,6 @@ impl Local {
         let attempt = transfer.history.failures + transfer.history.resumes;
         let max_attempts = self.engine.policy.max_attempts;
         self.engine.stats.observer.tell(&Event::Retry { kind, http_status, attempt, max_attempts, wait });
-    }
-
-    /// Tells the operations whose requests are over. Of those that ended together the last is told first: whoever waits for one read
-    /// after the other, in the order of their submission, is woken once and finds all the others done.
-    fn tell_of_ends(&mut self) {
-        while let Some((transfer, result)) = self.over.pop() {
-            self.finish(transfer, result);
-        }
     }
 
     fn finish(&self, transfer: Transfer, result: Result<()>) {
