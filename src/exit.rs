@@ -35,8 +35,9 @@ pub fn watch(threads: Arc<dyn Threads>) {
 
 /// The exit handler.
 pub fn stop_everything() {
-    EXITING.store(true, Ordering::Release);
-    let deadline = Instant::now() + PATIENCE;
+    // Registered twice, so that it may come before others: what did not stop in time does not get as much time again.
+    let patience = if EXITING.swap(true, Ordering::AcqRel) { Duration::ZERO } else { PATIENCE };
+    let deadline = Instant::now() + patience;
     // In a child that was forked and exits: its own clients alone, since the parent's threads do not exist here.
     let Some(all) = THREADS.get() else { return };
     let all: Vec<Arc<dyn Threads>> = all.lock().iter().filter_map(Weak::upgrade).collect();
