@@ -158,6 +158,36 @@ fn a_context_that_is_destroyed_fails_its_reads_and_the_next_one_works() {
     });
 }
 
+/// Nobody tells of that: it is found when another context is read into.
+#[test]
+fn contexts_that_are_destroyed_one_after_the_other_leave_nothing_for_long() {
+    let first = Gpu::new();
+    each_backend(|backend| {
+        let server = server();
+        let mut client = DeviceClient::new(backend, |options| options.bounce_buffer_size = Some(LEN as u64));
+        client.context_was_destroyed = true;
+        let object = client.open(&server.url("/data"));
+        let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let mut after_two = 0;
+        for number in 0..20 {
+            let mut gpu = Gpu::another(0);
+            read(&object, 0, LEN);
+            gpu.destroy();
+            if number == 2 {
+                after_two = files();
+            }
+        }
+        let another = Gpu::another(0);
+        read(&object, 0, LEN);
+        eventually("one is left", || client.stats().bounce_buffers_total == 1);
+        // The stagers of the last ones are given up with the next.
+        assert!(files() <= after_two + 3, "{} files, {after_two} after the first three", files());
+        client.client.shut_down(Some(LONG)).unwrap();
+        drop(another);
+        first.make_current();
+    });
+}
+
 #[test]
 fn a_context_that_is_destroyed_under_its_copies_takes_nobody_along() {
     let first = Gpu::new();

@@ -50,7 +50,7 @@ struct CudaStaging {
 
 #[derive(Default)]
 struct State {
-    /// One a context; those whose context is gone are replaced when it is asked for again.
+    /// One a context. Those whose context is gone end when another begins, and are gone themselves when the next does.
     stagers: Vec<Arc<Stager>>,
     /// Primary contexts that nobody else may hold.
     primaries: Vec<(i32, Arc<Context>)>,
@@ -96,13 +96,13 @@ impl CudaStaging {
         if state.stopped {
             return Err(Error::new(ErrorKind::ShutDown, "the client was shut down"));
         }
-        let known = state.stagers.iter().position(|stager| stager.key() == context.key());
-        if let Some(at) = known {
-            if state.stagers[at].is_alive() {
-                return Ok(state.stagers[at].clone());
-            }
-            state.stagers.remove(at);
+        let known = state.stagers.iter().find(|stager| stager.key() == context.key() && stager.is_alive());
+        if let Some(stager) = known {
+            return Ok(stager.clone());
         }
+        // Seldom enough to look after the others: of a context that was destroyed while it was idle nobody tells.
+        state.stagers.retain(|stager| !stager.has_ended());
+        state.stagers.iter().for_each(|stager| stager.look());
         // Makes a thread, and calls no driver.
         let stager = Stager::start(context, self.limits, self.keep_events, self.stats.clone())?;
         state.stagers.push(stager.clone());

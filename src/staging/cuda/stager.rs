@@ -38,6 +38,8 @@ pub enum Message {
     Copy(Copy),
     /// Release what is idle.
     Trim,
+    /// See whether the context is still there.
+    Look,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +130,17 @@ impl Stager {
     pub fn trim(&self) {
         // Refused only by a thread that has released everything.
         let _ = self.inbox.push(vec![Message::Trim]);
+    }
+
+    /// Has it see whether its context is still there, and end if not.
+    pub fn look(&self) {
+        // Refused only by a thread that has ended.
+        let _ = self.inbox.push(vec![Message::Look]);
+    }
+
+    /// Whether nothing of it is left but what others hold.
+    pub fn has_ended(&self) -> bool {
+        !self.is_alive() && self.threads.wait_ended(Some(Instant::now()))
     }
 
     /// Ends the thread when nothing is left to do.
@@ -277,6 +290,7 @@ impl Local {
                     self.shared.cache.trim(Some(current));
                     self.shared.events.trim(current);
                 }
+                Message::Look => {}
             }
         }
         let events = self.shared.events.clone();
