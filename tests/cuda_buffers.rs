@@ -138,6 +138,52 @@ fn a_host_read_does_not_wait_for_the_device_reads_before_it() {
     }
 }
 
+/// Both buffers are handed to the two that wait at a reactor which is to have no request more, while another reactor and a
+/// permit are free, and that one has two of its own in line.
+#[test]
+fn requests_that_are_handed_buffers_start_wherever_a_permit_is_free() {
+    let gpu = Gpu::new();
+    for _ in 0..3 {
+        let (server, never) = (server(), Gate::new());
+        server.put("/closes", Object::pattern(1 << 20));
+        // No idle connection, over which there would be room for one more.
+        server.script("/closes", [Reply::object().announce_close()]);
+        server.put("/never", Object::pattern(100));
+        server.script("/never", [Reply::object().hold(&never)]);
+        let client = DeviceClient::new(raskio::config::Backend::MultiPoll, |options| {
+            options.num_reactors = Some(2);
+            options.max_concurrent_requests = Some(2);
+            options.concurrency = Some(raskio::config::Concurrency::Fixed);
+            options.task_size = Some(PIECE as u64);
+            options.bounce_buffer_size = Some(PIECE as u64);
+            options.max_pinned_bytes = Some(2 * PIECE as u64);
+        });
+        let [closes, never_answers] = ["/closes", "/never"].map(|path| client.open(&server.url(path)));
+        let stream = gpu.sim.stream();
+        gpu.sim.sim_cuda_hold_stream(stream, 1);
+        let blocks: Vec<_> = (0..6).map(|_| DeviceMemory::new_unfilled(PIECE)).collect();
+        let options = ReadOptions::default();
+        let held: Vec<_> =
+            blocks[..2].iter().map(|block| start_with(&closes, 0, block, Some(stream), &options)).collect();
+        eventually("both buffers are in use", || client.stats().bytes_received == 2 * PIECE as u64);
+        // One after the other, so that each reactor gets its part.
+        let after_the_last = || std::thread::sleep(ms(20));
+        let wait = |block| (start(&closes, 0, block), after_the_last()).0;
+        let waiting: Vec<_> = blocks[2..].iter().map(wait).collect();
+        let stalled = [0, 1].map(|_| (support::start(&never_answers, 0, 100), after_the_last()).0);
+        eventually("each reactor has one", || client.stats().requests_in_flight == 2);
+        stalled[1].op.cancel();
+        eventually("one of them has none", || client.stats().requests_in_flight == 1);
+        gpu.sim.sim_cuda_hold_stream(stream, 0);
+        held.iter().chain(&waiting).for_each(|reading| drop(reading.succeeds()));
+        assert!(!stalled[0].is_over(), "they waited for a request that was given up");
+        never.open();
+        drop(stalled);
+        assert_eq!(gpu.sim.cuStreamDestroy_v2(stream), 0);
+        blocks.into_iter().for_each(DeviceMemory::free);
+    }
+}
+
 #[test]
 fn a_blocked_stream_keeps_its_own_buffers_and_no_others() {
     let gpu = Gpu::new();

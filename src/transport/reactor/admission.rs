@@ -219,7 +219,11 @@ impl Local {
                 self.held_up.found = 0;
                 return Ok(None);
             }
-            if self.engine.board.is_some() && self.room() == 0 {
+            // What has a buffer stays, though it is one request too many here: nobody else would come for it in particular, and those
+            // that wait for buffers wait for this one.
+            let may_be_given_back =
+                self.engine.board.is_some() && self.queue.front().is_some_and(|one| one.line().is_none());
+            if may_be_given_back && self.room() == 0 {
                 return Err(Held::WithoutRoom);
             }
             let held_up = &mut self.held_up;
