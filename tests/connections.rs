@@ -336,14 +336,20 @@ fn a_server_with_a_listen_queue_of_5_loses_no_connection() {
     for backend in [Backend::MultiPoll, Backend::EasyThreadpool] {
         // Quicker and slower than the 3 ms in which a burst of connections would have to be taken.
         for work in [Duration::ZERO, Duration::from_millis(3)] {
-            let (url, server) = server_that_takes_turns(200, work);
-            let client = TestClient::new(backend);
-            start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
-                .succeeds();
-            // None on a quiet machine. On a busy one the server may look for a moment as if it answered many at once; all
-            // connections at once lose more than a hundred.
-            let dropped = server.join().unwrap();
-            assert!(dropped <= 10, "{dropped} dropped; {backend:?}, {work:?} a request");
+            let lost = || {
+                let (url, server) = server_that_takes_turns(200, work);
+                let client = TestClient::new(backend);
+                start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
+                    .succeeds();
+                server.join().unwrap()
+            };
+            // None on a quiet machine. On a busy one, a server that was held up looks as if it answered many at once; not three times
+            // in a row. All connections at once lose more than a hundred each time.
+            let mut all: Vec<u32> = Vec::new();
+            while all.len() < 3 && all.iter().all(|&lost| lost > 10) {
+                all.push(lost());
+            }
+            assert!(all.iter().any(|&lost| lost <= 10), "{all:?} dropped; {backend:?}, {work:?} a request");
         }
     }
 }
