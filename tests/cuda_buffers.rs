@@ -170,7 +170,7 @@ fn requests_that_are_handed_buffers_start_wherever_a_permit_is_free() {
         let after_the_last = || std::thread::sleep(ms(20));
         let wait = |block| (start(&closes, 0, block), after_the_last()).0;
         let waiting: Vec<_> = blocks[2..].iter().map(wait).collect();
-        let stalled = [0, 1].map(|_| (support::start(&never_answers, 0, 100), after_the_last()).0);
+        let mut stalled = [0, 1].map(|_| (support::start(&never_answers, 0, 100), after_the_last()).0);
         eventually("each reactor has one", || client.stats().requests_in_flight == 2);
         stalled[1].op.cancel();
         eventually("one of them has none", || client.stats().requests_in_flight == 1);
@@ -178,7 +178,7 @@ fn requests_that_are_handed_buffers_start_wherever_a_permit_is_free() {
         held.iter().chain(&waiting).for_each(|reading| drop(reading.succeeds()));
         assert!(!stalled[0].is_over(), "they waited for a request that was given up");
         never.open();
-        drop(stalled);
+        stalled.iter_mut().for_each(|reading| drop(reading.wait()));
         assert_eq!(gpu.sim.cuStreamDestroy_v2(stream), 0);
         blocks.into_iter().for_each(DeviceMemory::free);
     }
