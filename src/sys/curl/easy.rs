@@ -206,7 +206,7 @@ impl<H: Handler> Easy<H> {
             return Ok(());
         }
         // Parsed once: libcurl would parse the text anew for each transfer, 3,000 instructions more than copying what it says.
-        let parsed = Url::of_transfer(url)?;
+        let parsed = Url::of(url)?;
         // SAFETY: the parsed URL stays in `self.url` until it is replaced here or the handle is gone.
         unsafe { self.pointer(missing::CURLOPT_CURLU, parsed.raw())? };
         self.url = Some((url.to_owned(), parsed));

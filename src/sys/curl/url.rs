@@ -28,7 +28,6 @@ const DEFAULT_PORT: c_uint = 1 << 0;
 const NON_SUPPORT_SCHEME: c_uint = 1 << 3;
 const PATH_AS_IS: c_uint = 1 << 4;
 const URLENCODE: c_uint = 1 << 7;
-const GUESS_SCHEME: c_uint = 1 << 9;
 const ALLOW_SPACE: c_uint = 1 << 11;
 
 /// A parsed URL.
@@ -43,18 +42,20 @@ impl Url {
     /// # Errors
     /// INVALID_ARGUMENT with the parser's words for what is wrong.
     pub fn parse(text: &str) -> Result<Url> {
-        let url = Url::empty()?;
-        url.set(text, NON_SUPPORT_SCHEME | PATH_AS_IS)?;
-        Ok(url)
+        Url::of(&super::easy::c_string("the URL", text)?)
     }
 
-    /// As [`Url::parse`], by the flags with which libcurl parses the URL of a transfer.
+    /// [`Url::parse`] of a C string, for the transfers of a handle.
     ///
     /// # Errors
     /// As [`Url::parse`].
-    pub(super) fn of_transfer(text: &CStr) -> Result<Url> {
-        let url = Url::empty()?;
-        url.set_part(PART_URL, Some(text), NON_SUPPORT_SCHEME | PATH_AS_IS | GUESS_SCHEME)?;
+    pub(super) fn of(text: &CStr) -> Result<Url> {
+        // SAFETY: needs no initialisation; null is checked.
+        let url = Url(unsafe { curl_url() });
+        if url.0.is_null() {
+            return Err(Error::new(crate::error::ErrorKind::OutOfMemory, "no memory to parse a URL"));
+        }
+        url.set_part(PART_URL, Some(text), NON_SUPPORT_SCHEME | PATH_AS_IS)?;
         Ok(url)
     }
 
@@ -63,26 +64,14 @@ impl Url {
         self.0.cast()
     }
 
-    fn empty() -> Result<Url> {
-        // SAFETY: needs no initialisation; null is checked.
-        let url = Url(unsafe { curl_url() });
-        if url.0.is_null() {
-            return Err(Error::new(crate::error::ErrorKind::OutOfMemory, "no memory to parse a URL"));
-        }
-        Ok(url)
-    }
-
     /// Moves on to `location` as a redirect says it: absolute or relative to this URL.
     ///
     /// # Errors
     /// INVALID_ARGUMENT with the parser's words for what is wrong.
     pub fn follow(&mut self, location: &str) -> Result<()> {
         // Servers send unencoded spaces and UTF-8 in Location; every browser encodes them.
-        self.set(location, NON_SUPPORT_SCHEME | PATH_AS_IS | URLENCODE | ALLOW_SPACE)
-    }
-
-    fn set(&self, text: &str, flags: c_uint) -> Result<()> {
-        self.set_part(PART_URL, Some(&super::easy::c_string("the URL", text)?), flags)
+        let location = super::easy::c_string("the URL", location)?;
+        self.set_part(PART_URL, Some(&location), NON_SUPPORT_SCHEME | PATH_AS_IS | URLENCODE | ALLOW_SPACE)
     }
 
     fn set_part(&self, part: c_int, text: Option<&CStr>, flags: c_uint) -> Result<()> {
@@ -203,7 +192,6 @@ pub(super) mod tests {
             (NON_SUPPORT_SCHEME, "CURLU_NON_SUPPORT_SCHEME"),
             (PATH_AS_IS, "CURLU_PATH_AS_IS"),
             (URLENCODE, "CURLU_URLENCODE"),
-            (GUESS_SCHEME, "CURLU_GUESS_SCHEME"),
             (ALLOW_SPACE, "CURLU_ALLOW_SPACE"),
         ] {
             let shift = header.split(&format!("#define {name} ")).nth(1).unwrap().trim_start();

@@ -164,7 +164,7 @@ impl Local {
     /// each reactor would have as many connections in the end as there are requests in flight over all of them, since permits go to
     /// whoever asks first: 241 with 8 reactors and 32 requests in flight. While another permit is free, a reactor has room for it.
     fn room(&self) -> usize {
-        let Some(limiter) = &self.engine.limiter else { return usize::MAX };
+        let (Some(limiter), Some(_)) = (&self.engine.limiter, &self.engine.board) else { return usize::MAX };
         let share = (limiter.limit_now() as usize).div_ceil(self.engine.members.len()).max(1);
         let Some(multi) = &self.multi else { return share };
         share.max(multi.connections()).saturating_sub(multi.len())
@@ -221,8 +221,7 @@ impl Local {
             }
             // What has a buffer stays, though it is one request too many here: nobody else would come for it in particular, and those
             // that wait for buffers wait for this one.
-            let may_be_given_back =
-                self.engine.board.is_some() && self.queue.front().is_some_and(|one| one.line().is_none());
+            let may_be_given_back = self.queue.front().is_some_and(|one| one.line().is_none());
             if may_be_given_back && self.room() == 0 {
                 return Err(Held::WithoutRoom);
             }
