@@ -37,7 +37,6 @@ fn one_connection_serves_read_after_read() {
     });
 }
 
-/// Case 18: the end is announced.
 /// Whichever reactor does a request: their connections are no more than the requests in flight over all of them.
 #[test]
 fn several_reactors_open_no_more_connections_than_requests_may_be_in_flight() {
@@ -56,6 +55,7 @@ fn several_reactors_open_no_more_connections_than_requests_may_be_in_flight() {
     assert!(opened <= u64::from(BUDGET), "{opened}");
 }
 
+/// Case 18: the end is announced.
 #[test]
 fn a_server_that_closes_after_each_reply_costs_no_attempt() {
     for_both_backends(|backend| {
@@ -343,10 +343,10 @@ fn a_server_with_a_listen_queue_of_5_loses_no_connection() {
                     .succeeds();
                 server.join().unwrap()
             };
-            // None on a quiet machine. On a busy one, a server that was held up looks as if it answered many at once; not three times
+            // None on a quiet machine. On a busy one, a server that was held up looks as if it answered many at once; not twice
             // in a row. All connections at once lose more than a hundred each time.
             let mut all: Vec<u32> = Vec::new();
-            while all.len() < 3 && all.iter().all(|&lost| lost > 10) {
+            while all.len() < 2 && all.iter().all(|&lost| lost > 10) {
                 all.push(lost());
             }
             assert!(all.iter().any(|&lost| lost <= 10), "{all:?} dropped; {backend:?}, {work:?} a request");

@@ -168,20 +168,20 @@ fn contexts_that_are_destroyed_one_after_the_other_leave_nothing_for_long() {
         client.context_was_destroyed = true;
         let object = client.open(&server.url("/data"));
         let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-        let mut after_two = 0;
+        let mut after_three = 0;
         for number in 0..20 {
             let mut gpu = Gpu::another(0);
             read(&object, 0, LEN);
             gpu.destroy();
             if number == 2 {
-                after_two = files();
+                after_three = files();
             }
         }
         let another = Gpu::another(0);
         read(&object, 0, LEN);
         eventually("one is left", || client.stats().bounce_buffers_total == 1);
         // The stagers of the last ones are given up with the next.
-        assert!(files() <= after_two + 3, "{} files, {after_two} after the first three", files());
+        assert!(files() <= after_three + 3, "{} files, {after_three} after the first three", files());
         client.client.shut_down(Some(LONG)).unwrap();
         drop(another);
         first.make_current();

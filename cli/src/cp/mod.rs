@@ -257,6 +257,7 @@ mod tests {
         }
         assert!(destinations(&["http://host/x".into(), "http://host/xy".into()], &std::env::temp_dir()).is_ok());
     }
+
     #[test]
     fn a_file_where_a_directory_belongs_is_told_of_as_a_file() {
         let file = std::env::current_exe().unwrap();
