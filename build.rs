@@ -20,6 +20,10 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
 
+    // libcurl's calls of `recv` go through `sys::curl::straight`. In whatever is linked here: tests and benchmarks are to be like the
+    // library.
+    println!("cargo::rustc-link-arg=-Wl,--wrap=recv");
+
     // Where a test finds the headers of the libcurl that is linked; in no artefact but the tests.
     if let Some(include) = env::var_os("DEP_CURL_INCLUDE") {
         println!("cargo::rustc-env=RASKIO_CURL_INCLUDE={}", include.to_string_lossy());

@@ -215,3 +215,22 @@ fn a_panic_in_a_stager_costs_the_read_that_it_hits() {
     });
     assert_eq!(gpu.sim.live().pinned_bytes, 0);
 }
+
+// The system's libcurl is not linked in such a way.
+#[cfg(feature = "bundled-curl")]
+#[test]
+fn bytes_that_libcurl_hands_on_in_an_unknown_way_are_asked_for_again_and_from_then_on_copied() {
+    // More than is received at once, together with the head.
+    let bench = Bench::new(Backend::MultiPoll, |overrides| overrides.task_size = Some(SIZE as u64));
+    fault::arm(Point::BodyElsewhere, 1, 1);
+    // On some processors bytes are copied whose place in a page is a little behind that in their file: so two, half a page apart.
+    start(&bench.open(), 0, SIZE).succeeds();
+    start(&bench.open(), 2048, SIZE - 2048).succeeds();
+    assert_eq!(fault::hits(Point::BodyElsewhere), 1, "the bytes were copied before");
+    fault::arm(Point::BodyElsewhere, 0, 1);
+    start(&bench.open(), 0, SIZE).succeeds();
+    start(&bench.open(), 2048, SIZE - 2048).succeeds();
+    assert_eq!(fault::hits(Point::BodyElsewhere), 1, "the bytes are still not copied");
+    let stats = bench.end();
+    assert_eq!(stats.retries_after_other, 1, "{stats:?}");
+}

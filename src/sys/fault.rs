@@ -22,6 +22,8 @@ pub enum Point {
     PanicInBody,
     /// A panic in the reactor's own loop.
     PanicInLoop,
+    /// libcurl hands on bytes that are in their place in a way that is unknown.
+    BodyElsewhere,
     /// A panic where a stager takes a copy in hand.
     PanicInStager,
 }

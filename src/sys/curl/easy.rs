@@ -1,33 +1,43 @@
-//! One transfer's handle and its callbacks.
+//! One transfer's handle.
 
+mod callbacks;
+
+use self::callbacks::{Hooks, on_body, on_header, on_trace};
 use super::sockets::{self, Sockets};
+use super::straight::{Placed, Straight};
 use super::url::Url;
 use super::{Share, missing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::fault::{self, Point};
+use crate::sys::mem::Span;
 use crate::sys::quiet::Inside;
 use curl_sys::{CURL, CURLoption, curl_slist};
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, CString, c_int, c_long, c_void};
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What a transfer tells while it runs. Called on the thread that drives it.
-pub trait Handler: Send {
+pub trait Handler: Send + 'static {
     /// One header line with its line end, the status line and the empty line included.
     fn header(&mut self, line: &[u8]);
     /// Body bytes, at most 16 KiB. False ends the transfer.
     fn body(&mut self, bytes: &[u8]) -> bool;
+    /// Where the next body bytes are to be put, for a handler that wants them there without a copy. `None`, always right: it gets
+    /// them by [`Handler::body`]. Only when no byte but of the body, as it is, can come next. What is lent stays where it is until
+    /// the handler is called again.
+    fn lend(&mut self) -> Option<Span<'_>> {
+        None
+    }
+    /// The next `n` bytes of what was lent are there. False ends the transfer.
+    fn placed(&mut self, n: usize) -> bool {
+        n == 0
+    }
+    /// Bytes that were put where they belong were not handed on: nobody knows what is there. The transfer ends.
+    fn lost(&mut self) {}
     /// What libcurl says (`outgoing`: `Some(true)` for a header sent, `Some(false)` for one received), when verbose.
     fn trace(&mut self, outgoing: Option<bool>, text: &[u8]);
-}
-
-struct Hooks<H> {
-    handler: H,
-    panicked: bool,
-    error_text: [c_char; curl_sys::CURL_ERROR_SIZE],
 }
 
 /// What never changes for a client's handles.
@@ -145,7 +155,12 @@ impl<H: Handler> Easy<H> {
         let _inside = Inside::enter();
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
         let raw = NonNull::new(unsafe { curl_sys::curl_easy_init() }).ok_or_else(out_of_memory)?;
-        let hooks = Box::new(Hooks { handler, panicked: false, error_text: [0; curl_sys::CURL_ERROR_SIZE] });
+        let hooks = Box::new(Hooks {
+            handler,
+            placed: Placed::default(),
+            panicked: false,
+            error_text: [0; curl_sys::CURL_ERROR_SIZE],
+        });
         // SAFETY: a box's pointer is never null.
         let hooks = unsafe { NonNull::new_unchecked(Box::into_raw(hooks)) };
         let mut easy = Easy { raw, hooks, headers: None, url: None, sockets: None, _share: settings.share.clone() };
@@ -195,6 +210,13 @@ impl<H: Handler> Easy<H> {
     pub fn handler(&mut self) -> &mut H {
         // SAFETY: callbacks run only inside `Multi::advance`, which borrows the multi and with it this handle.
         unsafe { &mut (*self.hooks.as_ptr()).handler }
+    }
+
+    /// Its bytes come by [`Handler::body`] alone from now on.
+    pub(super) fn go_straight_no_more(&mut self, straight: &mut Straight) {
+        // SAFETY: no callback runs now (see `handler`).
+        let hooks = unsafe { self.hooks.as_mut() };
+        straight.forget(&mut hooks.placed, self.hooks.as_ptr().cast());
     }
 
     /// Sets where the next transfers go; copied.
@@ -433,62 +455,6 @@ fn check(option: CURLoption, code: u32) -> Result<()> {
             ),
         )),
     }
-}
-
-/// The last lines of defence: what libcurl calls may not unwind into it.
-fn guarded<H: Handler, R>(user: *mut c_void, failed: R, body: impl FnOnce(&mut H) -> R) -> R {
-    let hooks = user.cast::<Hooks<H>>();
-    // SAFETY: `user` is the hooks of the handle that is running, alive and reached by nobody else now.
-    let hooks = unsafe { &mut *hooks };
-    match catch_unwind(AssertUnwindSafe(|| body(&mut hooks.handler))) {
-        Ok(outcome) => outcome,
-        Err(_) => {
-            hooks.panicked = true;
-            failed
-        }
-    }
-}
-
-/// # Safety
-/// `data` must point to `n` readable bytes, or `n` be 0.
-unsafe fn bytes<'a>(data: *const c_char, n: usize) -> &'a [u8] {
-    if n == 0 {
-        return &[];
-    }
-    // SAFETY: promised by the caller.
-    unsafe { std::slice::from_raw_parts(data.cast(), n) }
-}
-
-extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
-    // `size` is documented to be 1.
-    let n = size * count;
-    guarded(user, missing::CURL_WRITEFUNC_ERROR, |handler: &mut H| {
-        // SAFETY: libcurl passes `n` bytes.
-        if handler.body(unsafe { bytes(data, n) }) { n } else { missing::CURL_WRITEFUNC_ERROR }
-    })
-}
-
-extern "C" fn on_header<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
-    let n = size * count;
-    guarded(user, missing::CURL_WRITEFUNC_ERROR, |handler: &mut H| {
-        // SAFETY: libcurl passes `n` bytes.
-        handler.header(unsafe { bytes(data, n) });
-        n
-    })
-}
-
-extern "C" fn on_trace<H: Handler>(_: *mut CURL, kind: u32, data: *mut c_char, n: usize, user: *mut c_void) -> c_int {
-    let outgoing = match kind {
-        curl_sys::CURLINFO_TEXT => None,
-        curl_sys::CURLINFO_HEADER_IN => Some(false),
-        curl_sys::CURLINFO_HEADER_OUT => Some(true),
-        _ => return 0,
-    };
-    guarded(user, 0, |handler: &mut H| {
-        // SAFETY: libcurl passes `n` bytes.
-        handler.trace(outgoing, unsafe { bytes(data, n) });
-        0
-    })
 }
 
 /// A copy of `text` as a C string.

@@ -9,6 +9,7 @@ mod multi;
 mod numbered;
 mod share;
 mod sockets;
+mod straight;
 mod url;
 
 pub use access::{Access, ClientCertificate, Trust};
@@ -18,6 +19,7 @@ pub use easy::{Easy, Finished, Handler, Headers, Settings, Times};
 pub use multi::{Done, Multi};
 pub use share::Share;
 pub use sockets::OriginId;
+pub use straight::is_slow;
 pub use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -5,6 +5,7 @@ mod settled;
 use self::settled::Settled;
 use super::numbered::Numbered;
 use super::sockets::{self, OriginId, Sockets};
+use super::straight::Straight;
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::event::EventFd;
@@ -192,7 +193,8 @@ impl<H: Handler> Multi<H> {
             return Ok(None);
         }
         self.let_go(token);
-        let Some(easy) = self.entries[token].take() else { return Ok(None) };
+        let Some(mut easy) = self.entries[token].take() else { return Ok(None) };
+        easy.go_straight_no_more(&mut self.sockets().straight);
         let _inside = Inside::enter();
         let code = if fault::hit(Point::MultiRemove) {
             CURLM_INTERNAL_ERROR
@@ -274,6 +276,8 @@ impl<H: Handler> Multi<H> {
     /// Lets libcurl run, which may call back.
     fn run(&mut self, name: &str, call: impl FnOnce(*mut CURLM, *mut c_int) -> c_int) -> Result<()> {
         let _inside = Inside::enter();
+        // SAFETY: the sockets outlive the handle, and only callbacks reach them until this call is over.
+        let _straight = unsafe { Straight::run(&raw mut (*self.sockets.as_ptr()).straight) };
         let mut running: c_int = 0;
         let code = match fault::hit(Point::MultiAction) {
             true => CURLM_INTERNAL_ERROR,

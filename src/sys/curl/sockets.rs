@@ -5,6 +5,7 @@
 //! something comes from it that nobody waits for. That saves two system calls a request.
 
 use super::numbered::Numbered;
+use super::straight::Straight;
 use crate::sys::epoll::{self, Epoll, Ready};
 use crate::sys::event::EventFd;
 use curl_sys::{CURL, CURLM, curl_sockaddr, curl_socket_t, curlsocktype};
@@ -59,6 +60,8 @@ pub struct Sockets {
     pub(super) connections: Numbered<i64, curl_socket_t>,
     /// See [`Sockets::disturbed`].
     disturbed: bool,
+    /// Whose bytes need no copy.
+    pub(super) straight: Straight,
     /// The wake-up that ends a wait, once one has been given.
     wake: Option<c_int>,
 }
@@ -82,6 +85,7 @@ impl Sockets {
             ended: 0,
             connections: Numbered::default(),
             disturbed: false,
+            straight: Straight::default(),
             wake: None,
         })
     }
@@ -319,6 +323,7 @@ impl Sockets {
         if let Some(number) = connection {
             self.connections.remove(&number);
         }
+        self.straight.closed(fd);
         self.set(fd, Watch { ours, ..Watch::default() });
     }
 }

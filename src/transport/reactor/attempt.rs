@@ -1,21 +1,22 @@
 //! One attempt of one request: what it sends, what it takes in, and what its end means.
 
 mod advice;
+mod intake;
 mod judge;
 
 pub use judge::{explanation, fail, retry_later};
 
 use crate::endpoint::head::ResponseHead;
-use crate::endpoint::{Carried, Tail, Target, WireRequest, redact};
+use crate::endpoint::{Carried, Target, WireRequest, redact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limit::Permit;
 use crate::limit::gate::Opening;
 use crate::plan::ByteRange;
-use crate::profile::{Kind, Span};
+use crate::profile::{Kind, Span as Profiled};
 use crate::sys::curl::{Access, Easy, Handler, Headers, OriginId};
-use crate::sys::fault::{self, Point};
+use crate::sys::mem::Span;
+use crate::transport::Transfer;
 use crate::transport::reactor::names::Lookup;
-use crate::transport::{Job, Transfer};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::sync::Arc;
@@ -23,10 +24,6 @@ use std::time::{Duration, Instant};
 
 /// Redirects that one request follows, as many as most browsers and HTTP libraries do.
 const MAX_REDIRECTS: u32 = 10;
-/// Body bytes of an error kept for its message: enough for the XML of an S3 error.
-const ERROR_BODY_KEPT: usize = 4096;
-/// Body bytes of an error or a redirect read to keep the connection; a longer one costs it.
-const ERROR_BODY_READ: u64 = 64 << 10;
 /// Attempts that a request may lose to kept-alive connections that turn out to be dead, or are given up with a 408. libcurl looks
 /// before it reuses one, so this is a race that is lost seldom, and more than three times in a row never.
 const MAX_STALE: u32 = 3;
@@ -96,7 +93,7 @@ pub struct Attempt {
     /// Bytes of its range when it started.
     wanted: u64,
     /// As a profiler sees it.
-    _range: Span,
+    _range: Profiled,
     /// Something came since [`Attempt::stalled`] last looked.
     progressed: bool,
     last_progress: Instant,
@@ -140,6 +137,21 @@ impl Handler for Slot {
     fn body(&mut self, bytes: &[u8]) -> bool {
         // No attempt: it was taken out of a handle that libcurl would not let go.
         self.attempt.as_mut().is_some_and(|attempt| attempt.take_in(bytes))
+    }
+
+    fn lend(&mut self) -> Option<Span<'_>> {
+        self.attempt.as_mut()?.lend()
+    }
+
+    fn placed(&mut self, n: usize) -> bool {
+        self.attempt.as_mut().is_some_and(|attempt| attempt.placed(n))
+    }
+
+    fn lost(&mut self) {
+        if let Some(attempt) = &mut self.attempt {
+            let words = "libcurl handed on received bytes in a way that RaskIO does not know; they are asked for again, and from now on copied";
+            attempt.abort = Some(Abort::Retry(Error::new(ErrorKind::Internal, words)));
+        }
     }
 
     fn trace(&mut self, outgoing: Option<bool>, text: &[u8]) {
@@ -215,7 +227,7 @@ pub fn start(
         number,
         started: now,
         wanted,
-        _range: Span::begin(Kind::Request, wanted, || transfer.describe()),
+        _range: Profiled::begin(Kind::Request, wanted, || transfer.describe()),
         transfer,
         course,
         carried,
@@ -331,138 +343,6 @@ impl Attempt {
             ErrorKind::TimedOut,
             format!("{what} for {:.1} s (the stall limit)", limit.as_secs_f64()),
         )));
-    }
-
-    fn take_in(&mut self, bytes: &[u8]) -> bool {
-        assert!(!fault::hit(Point::PanicInBody), "a planted panic");
-        self.progressed = true;
-        if matches!(self.body, Body::Unseen) && !self.open_body() {
-            return false;
-        }
-        match &mut self.body {
-            Body::Wanted { skip, left } => {
-                let known = usize::try_from(*skip).unwrap_or(usize::MAX).min(bytes.len());
-                *skip -= known as u64;
-                let bytes = &bytes[known..];
-                let n = bytes.len() as u64;
-                let fits = n <= *left
-                    && match self.transfer.job_mut() {
-                        Some(Job::Read { sink, .. }) => sink.write(bytes),
-                        _ => false,
-                    };
-                if !fits {
-                    let error =
-                        format!("the server sent more than the {} bytes it was asked for", self.received + *left);
-                    self.abort = Some(Abort::Fatal(self.with_status(Error::new(ErrorKind::Range, error))));
-                    return false;
-                }
-                *left -= n;
-                self.received += n;
-                RECEIVED.set(RECEIVED.get() + n);
-                true
-            }
-            Body::Explanation { read } => {
-                let kept = bytes.len().min(ERROR_BODY_KEPT - self.explanation.len());
-                self.explanation.extend_from_slice(&bytes[..kept]);
-                *read += bytes.len() as u64;
-                if *read > ERROR_BODY_READ {
-                    self.abort = Some(Abort::Enough);
-                    return false;
-                }
-                true
-            }
-            Body::Unseen => false,
-        }
-    }
-
-    /// The first byte of the body: is it one that was asked for? False ends the transfer.
-    fn open_body(&mut self) -> bool {
-        if !(200..300).contains(&self.head.status) {
-            self.body = Body::Explanation { read: 0 };
-            return true;
-        }
-        if let Some(len) = self.transfer.asks_end() {
-            return self.open_end(len);
-        }
-        let Some(missing) = self.transfer.missing() else {
-            // The size is in the head; a body of any length is not wanted.
-            self.body = Body::Explanation { read: 0 };
-            return true;
-        };
-        // Of several items in one request those that lie beyond the end fail alone; unless this is another version, which is wrong
-        // for all of them.
-        let object = self.transfer.object.clone();
-        let end = object.endpoint().ends_at(missing, &self.head);
-        let same = object.learn(self.head.total(), self.version()).is_ok()
-            && object.size().is_none_or(|size| end.is_none_or(|end| end == size));
-        let missing = match end.filter(|&end| same && missing.start < end && end < missing.end()) {
-            Some(end) if self.transfer.cut_at(end) => ByteRange { start: missing.start, len: end - missing.start },
-            Some(_) | None => missing,
-        };
-        match self.check(missing) {
-            Ok(left) => {
-                self.body = Body::Wanted { skip: 0, left };
-                true
-            }
-            // A server without ranges can be resumed by reading the whole object again.
-            Err(_) if self.sends_it_all_again() => {
-                self.body = Body::Wanted { skip: missing.start, left: missing.len };
-                true
-            }
-            Err(error) => {
-                self.abort = Some(Abort::Fatal(error));
-                false
-            }
-        }
-    }
-
-    /// The same for the end of an object, whose reply says where that begins.
-    fn open_end(&mut self, len: u64) -> bool {
-        let object = self.transfer.object.clone();
-        let learned = object.learn(self.head.total(), self.version()).map_err(|error| self.with_status(error));
-        let tail = learned.and_then(|()| object.endpoint().check_last(len, &self.head));
-        self.abort = Some(match tail {
-            Ok(Tail::Here { range, total }) => match object.learn(total, None) {
-                Ok(()) => {
-                    self.body = Body::Wanted { skip: 0, left: range.len };
-                    self.transfer.become_read(range);
-                    return true;
-                }
-                Err(error) => Abort::Fatal(self.with_status(error)),
-            },
-            Ok(Tail::Size(total)) => match object.learn(Some(total), None) {
-                Ok(()) => Abort::Otherwise(Otherwise::Range(ByteRange::last(len, total))),
-                Err(error) => Abort::Fatal(self.with_status(error)),
-            },
-            Ok(Tail::Unknown) => Abort::Otherwise(Otherwise::AskSize),
-            Err(error) => Abort::Fatal(error),
-        });
-        false
-    }
-
-    /// The entity tag of the reply, if it names a version of the object.
-    fn version(&self) -> Option<&str> {
-        self.head.etag.as_deref().filter(|_| self.transfer.object.endpoint().has_versions())
-    }
-
-    /// Checks a successful head against what was asked for and what is known; returns the bytes it promises.
-    fn check(&self, missing: ByteRange) -> Result<u64> {
-        let object = &self.transfer.object;
-        // A reply for another version may well have another size: say that it changed, not that the range is odd.
-        object.learn(self.head.total(), self.version()).map_err(|error| self.with_status(error))?;
-        let reply = object.endpoint().check(missing, &self.head)?;
-        object.learn(reply.total, None).map_err(|error| self.with_status(error))?;
-        Ok(reply.len)
-    }
-
-    /// The reply to a resumed read of a whole object is the whole object, unchanged as far as can be told.
-    fn sends_it_all_again(&self) -> bool {
-        let Job::Read { range, .. } = self.transfer.job() else { return false };
-        self.head.status == 200
-            && range.start == 0
-            && self.transfer.written() > 0
-            && self.head.content_length == Some(range.len)
-            && self.check(*range).is_ok()
     }
 
     fn with_status(&self, error: Error) -> Error {

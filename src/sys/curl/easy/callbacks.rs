@@ -1,0 +1,122 @@
+//! What libcurl calls while it runs a transfer.
+
+use super::super::missing;
+use super::super::straight::{self, Placed, Taker, Told};
+use super::Handler;
+use crate::sys::mem::Span;
+use curl_sys::CURL;
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// What they reach.
+pub struct Hooks<H> {
+    pub handler: H,
+    pub placed: Placed,
+    pub panicked: bool,
+    pub error_text: [c_char; curl_sys::CURL_ERROR_SIZE],
+}
+
+/// The last lines of defence: what libcurl calls may not unwind into it.
+fn guarded<H: Handler, R>(user: *mut c_void, failed: R, body: impl FnOnce(&mut H) -> R) -> R {
+    // SAFETY: `user` is the hooks of the handle that is running, alive and reached by nobody else now.
+    let hooks = unsafe { &mut *user.cast::<Hooks<H>>() };
+    hooks.guarded(failed, |hooks| body(&mut hooks.handler))
+}
+
+impl<H: Handler> Hooks<H> {
+    fn guarded<'a, R>(&'a mut self, failed: R, body: impl FnOnce(&'a mut Hooks<H>) -> R) -> R {
+        let hooks: *mut Hooks<H> = self;
+        // SAFETY: only one of the two uses of it is under way at a time, and what `body` returns it may not borrow when it panics.
+        match catch_unwind(AssertUnwindSafe(|| body(unsafe { &mut *hooks }))) {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                // SAFETY: as above.
+                unsafe { (*hooks).panicked = true };
+                failed
+            }
+        }
+    }
+}
+
+impl<H: Handler> Taker for Hooks<H> {
+    fn lend(&mut self) -> Option<Span<'_>> {
+        if !self.placed.is_open() {
+            return None;
+        }
+        self.guarded(None, |hooks| hooks.handler.lend())
+    }
+
+    fn lent(&mut self, at: usize, n: usize) {
+        self.placed.lent(at, n);
+    }
+}
+
+/// # Safety
+/// `data` must point to `n` readable bytes, or `n` be 0.
+unsafe fn bytes<'a>(data: *const c_char, n: usize) -> &'a [u8] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts(data.cast(), n) }
+}
+
+/// CURLOPT_WRITEFUNCTION. `user`: the [`Hooks`].
+pub extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
+    // `size` is documented to be 1.
+    let n = size * count;
+    let Some(mut taker) = NonNull::new(user.cast::<Hooks<H>>()) else { return missing::CURL_WRITEFUNC_ERROR };
+    // SAFETY: `user` is the hooks of the handle that is running, alive and reached by nobody else now.
+    let hooks = unsafe { taker.as_mut() };
+    let goes_on = hooks.guarded(false, |hooks| match hooks.placed.told(data as usize, n) {
+        Told::InPlace => hooks.handler.placed(n),
+        Told::There => {
+            hooks.placed.socket = straight::body_came(taker, hooks.placed.socket, data as usize, n);
+            // SAFETY: libcurl passes `n` bytes.
+            hooks.handler.body(unsafe { bytes(data, n) })
+        }
+        Told::Lost => {
+            hooks.handler.lost();
+            false
+        }
+    });
+    if goes_on { n } else { missing::CURL_WRITEFUNC_ERROR }
+}
+
+/// CURLOPT_HEADERFUNCTION. `user`: the [`Hooks`].
+pub extern "C" fn on_header<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
+    let n = size * count;
+    let Some(mut taker) = NonNull::new(user.cast::<Hooks<H>>()) else { return missing::CURL_WRITEFUNC_ERROR };
+    // SAFETY: as in `on_body`.
+    let hooks = unsafe { taker.as_mut() };
+    hooks.guarded(missing::CURL_WRITEFUNC_ERROR, |hooks| {
+        if hooks.placed.socket.is_none() {
+            hooks.placed.socket = straight::header_came(taker);
+        }
+        // SAFETY: libcurl passes `n` bytes.
+        hooks.handler.header(unsafe { bytes(data, n) });
+        n
+    })
+}
+
+/// CURLOPT_DEBUGFUNCTION. `user`: the [`Hooks`].
+pub extern "C" fn on_trace<H: Handler>(
+    _: *mut CURL,
+    kind: u32,
+    data: *mut c_char,
+    n: usize,
+    user: *mut c_void,
+) -> c_int {
+    let outgoing = match kind {
+        curl_sys::CURLINFO_TEXT => None,
+        curl_sys::CURLINFO_HEADER_IN => Some(false),
+        curl_sys::CURLINFO_HEADER_OUT => Some(true),
+        _ => return 0,
+    };
+    guarded(user, 0, |handler: &mut H| {
+        // SAFETY: libcurl passes `n` bytes.
+        handler.trace(outgoing, unsafe { bytes(data, n) });
+        0
+    })
+}

@@ -1,0 +1,386 @@
+//! Body bytes straight from the socket to where they belong.
+//!
+//! libcurl receives into a buffer of its own, and what a transfer's handler gets of it must be copied once more: 0.1 CPU-seconds a GiB, a
+//! quarter of all that a large read over plain TCP costs. libcurl has no option for another place. So the library is linked with
+//! `--wrap=recv`, and libcurl's calls of `recv` come here: when all that can come next on a socket is the body of a transfer whose
+//! handler lends room for it, the kernel writes into that room, and libcurl is told as many bytes as it asked for. It hands them on
+//! without looking at them, by their place in its own buffer, and that place is the proof that they are the same ones.
+//!
+//! Nothing is taken on trust:
+//! - a socket is plain once bytes that were received from it were handed to a transfer at the very place where libcurl had them
+//!   put, and belongs to the transfer that got the last bytes which came from it. So TLS, a proxy's tunnel or a later libcurl that
+//!   keeps bytes elsewhere never get here;
+//! - bytes that were put straight into their place have to be handed on next, in order and from the same place. If they are not,
+//!   that attempt fails and is made again, and the process receives in libcurl's way from then on.
+//!
+//! In a program that is linked without `--wrap=recv`, or with the system's libcurl, nothing calls this, and every byte is copied.
+
+use super::numbered::Numbered;
+use crate::sys::fault::{self, Point};
+use crate::sys::mem::Span;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// libcurl does something else with what it received than it did when this was written.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Those of the multi handle that runs on this thread; null: none does.
+    static CURRENT: Cell<*mut Straight> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// A transfer whose bytes can be put where they belong.
+pub trait Taker {
+    /// Where the next bytes go, if nothing else can come.
+    fn lend(&mut self) -> Option<Span<'_>>;
+    /// So many bytes were put there, and libcurl believes that they are at `at`.
+    fn lent(&mut self, at: usize, n: usize);
+}
+
+/// Who takes what from which socket of one multi handle.
+#[derive(Default)]
+pub struct Straight {
+    /// By plain socket; `None`: no transfer that is under way.
+    takers: Numbered<i64, Option<NonNull<dyn Taker>>>,
+    /// The socket that libcurl received from last, and where the bytes are.
+    last: Option<(c_int, usize, usize)>,
+}
+
+/// What a transfer knows of bytes that were put where they belong.
+#[derive(Default)]
+pub struct Placed {
+    /// The socket by which it is known to be a taker.
+    pub socket: Option<c_int>,
+    at: usize,
+    left: usize,
+    lost: bool,
+}
+
+/// Where bytes are that libcurl hands on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Where it says.
+    There,
+    /// Where they belong.
+    InPlace,
+    /// Nobody knows: what was put in place before was not handed on.
+    Lost,
+}
+
+impl Placed {
+    /// libcurl believes that `n` bytes which are in their place are at `at`.
+    pub fn lent(&mut self, at: usize, n: usize) {
+        (self.at, self.left) = (at, n);
+    }
+
+    /// Whether more may be put in place: all that was has been handed on.
+    pub fn is_open(&mut self) -> bool {
+        self.lost |= self.left > 0;
+        !self.lost
+    }
+
+    /// libcurl hands on `n` bytes at `at`.
+    pub fn told(&mut self, at: usize, n: usize) -> Told {
+        if self.left == 0 && !self.lost {
+            return Told::There;
+        }
+        if self.lost || at != self.at || n > self.left || fault::hit(Point::BodyElsewhere) {
+            self.lost = true;
+            GIVEN_UP.store(true, Ordering::Relaxed);
+            return Told::Lost;
+        }
+        self.at += n;
+        self.left -= n;
+        Told::InPlace
+    }
+}
+
+impl Straight {
+    /// This multi handle runs on this thread until the guard is dropped.
+    ///
+    /// # Safety
+    /// `straight` must live for so long, and be reached in no other way while libcurl runs but from its callbacks.
+    pub unsafe fn run(straight: *mut Straight) -> Running {
+        Running(CURRENT.replace(straight))
+    }
+
+    /// The socket leads to nobody any more.
+    pub fn closed(&mut self, socket: c_int) {
+        self.takers.remove(&socket.into());
+        self.last = None;
+    }
+
+    /// The transfer is about to be taken out.
+    pub fn forget(&mut self, placed: &mut Placed, taker: *const c_void) {
+        if let Some(socket) = std::mem::take(placed).socket {
+            let known = self.takers.get_mut(&socket.into());
+            // It may lead to a later one by now.
+            if let Some(known) = known.filter(|known| known.is_some_and(|known| ptr::eq(known.as_ptr().cast(), taker)))
+            {
+                *known = None;
+            }
+        }
+    }
+}
+
+/// Ends what [`Straight::run`] began.
+pub struct Running(*mut Straight);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// libcurl hands `n` bytes of a body at `at` to this taker. Returns the socket that leads to it, which is `known` so far.
+pub fn body_came(taker: NonNull<dyn Taker>, known: Option<c_int>, at: usize, n: usize) -> Option<c_int> {
+    // SAFETY: promised to `Straight::run`; no other reference to it lives while a handler's callback runs.
+    let Some(straight) = (unsafe { CURRENT.get().as_mut() }) else { return known };
+    match straight.last {
+        Some((socket, start, end)) if start <= at && at + n <= end => {
+            if known != Some(socket) {
+                straight.takers.insert(socket.into(), Some(taker));
+            }
+            Some(socket)
+        }
+        _ => known,
+    }
+}
+
+/// libcurl hands a header to this taker. Returns the socket that it came from, if that is a plain one.
+pub fn header_came(taker: NonNull<dyn Taker>) -> Option<c_int> {
+    // SAFETY: as above.
+    let straight = unsafe { CURRENT.get().as_mut() }?;
+    let (socket, ..) = straight.last?;
+    *straight.takers.get_mut(&socket.into())? = Some(taker);
+    Some(socket)
+}
+
+/// AMD's processors copy a page to an address that is 1 to 63 bytes further into its page than the source is into its own at a third of
+/// their speed (Zen 3, measured: 0.66 CPU-seconds a GiB instead of 0.27), and the kernel's copy is one plain `rep movsb`.
+const ALIASED: std::ops::Range<u64> = 1..64;
+const PAGE: u64 = 4096;
+
+/// Whether this processor would receive what lies at `from` in a file slowly to the address `to`. A server that sends from the page
+/// cache of this machine has it at the same place in a page; over a network it is anywhere, and this is wrong at times, at the price
+/// of a copy. All large blocks of glibc's `malloc` begin 16 bytes into a page.
+pub fn is_slow(to: usize, from: u64) -> bool {
+    ALIASED.contains(&((to as u64).wrapping_sub(from) % PAGE)) && is_amd()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_amd() -> bool {
+    use std::sync::atomic::AtomicU8;
+    /// 0: not known yet, 1: no, 2: yes.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    if KNOWN.load(Ordering::Relaxed) == 0 {
+        // SAFETY: every x86-64 processor has the instruction. The oldest Rust that builds this does not know that.
+        #[allow(unused_unsafe)]
+        let maker = unsafe { std::arch::x86_64::__cpuid(0) };
+        let is = [maker.ebx, maker.edx, maker.ecx] == [*b"Auth", *b"enti", *b"cAMD"].map(u32::from_le_bytes);
+        KNOWN.store(1 + u8::from(is), Ordering::Relaxed);
+    }
+    KNOWN.load(Ordering::Relaxed) == 2
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_amd() -> bool {
+    false
+}
+
+/// What libcurl calls in place of `recv`.
+unsafe extern "C" fn receive(socket: c_int, to: *mut c_void, len: usize, flags: c_int) -> isize {
+    let current = CURRENT.get();
+    // Looking at a connection (MSG_PEEK) is not receiving from it.
+    if current.is_null() || flags != 0 {
+        // SAFETY: what the caller passed to `recv`, which is this call without an address.
+        return unsafe { recv(socket, to, len, flags) };
+    }
+    // SAFETY: promised to `Straight::run`; libcurl runs, and calls nobody back now.
+    let straight = unsafe { &mut *current };
+    let taker = straight.takers.get(&socket.into()).copied().flatten();
+    if let Some(mut taker) = taker.filter(|_| !GIVEN_UP.load(Ordering::Relaxed)) {
+        // SAFETY: a taker is forgotten before its transfer leaves the multi handle, which owns it until then. libcurl calls
+        // nobody back now, so nobody else reaches it.
+        let taker = unsafe { taker.as_mut() };
+        if let Some(room) = taker.lend().filter(|room| !room.is_empty()) {
+            // SAFETY: the room is lent for writing as many bytes as it has, and stays until the taker is told.
+            let n = unsafe { recv(socket, room.start().cast(), room.len().min(len), 0) };
+            if let Ok(n @ 1..) = usize::try_from(n) {
+                taker.lent(to as usize, n);
+            }
+            return n;
+        }
+    }
+    // SAFETY: as above.
+    let n = unsafe { recv(socket, to, len, 0) };
+    if let Ok(n @ 1..) = usize::try_from(n) {
+        straight.last = Some((socket, to as usize, to as usize + n));
+    }
+    n
+}
+
+/// `recv` by its other name: that one leads here.
+unsafe fn recv(socket: c_int, to: *mut c_void, len: usize, flags: c_int) -> isize {
+    // SAFETY: promised by the caller; null is documented for the address that nobody wants.
+    unsafe { libc::recvfrom(socket, to, len, flags, ptr::null_mut(), ptr::null_mut()) }
+}
+
+// The name that the linker gives to `recv` under `--wrap=recv`. Written like this because `#[no_mangle]` would make it one that
+// libraskio.so exports.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .text.raskio_wrap_recv,\"ax\",@progbits",
+    ".globl __wrap_recv",
+    ".hidden __wrap_recv",
+    ".type __wrap_recv,@function",
+    "__wrap_recv: jmp {receive}",
+    ".size __wrap_recv, . - __wrap_recv",
+    ".popsection",
+    receive = sym receive
+);
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".pushsection .text.raskio_wrap_recv,\"ax\",@progbits",
+    ".globl __wrap_recv",
+    ".hidden __wrap_recv",
+    ".type __wrap_recv,@function",
+    "__wrap_recv: b {receive}",
+    ".size __wrap_recv, . - __wrap_recv",
+    ".popsection",
+    receive = sym receive
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn bytes_in_place_are_taken_only_in_order_and_from_where_they_are_said_to_be() {
+        let mut placed = Placed::default();
+        assert_eq!(placed.told(100, 10), Told::There, "nothing was put in place");
+        placed.lent(100, 30);
+        assert_eq!([placed.told(100, 16), placed.told(116, 14)], [Told::InPlace, Told::InPlace]);
+        assert!(placed.is_open());
+        assert_eq!(placed.told(100, 10), Told::There, "all of it was handed on");
+    }
+
+    #[test]
+    fn whatever_else_is_handed_on_while_bytes_in_place_are_due_is_lost_for_good() {
+        let mut due: [Placed; 3] = Default::default();
+        due.iter_mut().for_each(|placed| placed.lent(100, 30));
+        assert_eq!(due[0].told(200, 30), Told::Lost, "from elsewhere");
+        assert_eq!(due[1].told(100, 31), Told::Lost, "more than there are");
+        assert!(!due[2].is_open(), "more is received before they were handed on");
+        assert_eq!(due.map(|mut placed| placed.told(100, 30)), [Told::Lost, Told::Lost, Told::Lost]);
+    }
+
+    /// Takes bytes into a room of its own.
+    struct Room {
+        bytes: Vec<u8>,
+        placed: Placed,
+    }
+
+    impl Taker for Room {
+        fn lend(&mut self) -> Option<Span<'_>> {
+            self.placed.is_open().then(|| Span::new(self.bytes.as_mut_ptr(), self.bytes.len(), None))
+        }
+
+        fn lent(&mut self, at: usize, n: usize) {
+            self.placed.lent(at, n);
+        }
+    }
+
+    /// A connection whose other side sends what it is told to, libcurl's buffer, and the room of one transfer.
+    struct Bench {
+        there: UnixStream,
+        here: UnixStream,
+        buffer: [u8; 64],
+        room: Box<Room>,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let (there, here) = UnixStream::pair().unwrap();
+            here.set_nonblocking(true).unwrap();
+            Bench {
+                there,
+                here,
+                buffer: [0; 64],
+                room: Box::new(Room { bytes: vec![0; 8], placed: Placed::default() }),
+            }
+        }
+
+        fn taker(&mut self) -> NonNull<dyn Taker> {
+            NonNull::from(&mut *self.room)
+        }
+
+        /// The other side sends this, and libcurl receives it; how much is told.
+        fn receive(&mut self, sent: &[u8], flags: c_int) -> isize {
+            self.there.write_all(sent).unwrap();
+            // SAFETY: the buffer has as many bytes.
+            unsafe { receive(self.here.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), flags) }
+        }
+
+        /// libcurl hands bytes of its buffer to the transfer.
+        fn hand_on(&mut self, from: usize, n: usize) {
+            let at = self.buffer.as_ptr() as usize + from;
+            self.room.placed.socket = body_came(self.taker(), self.room.placed.socket, at, n);
+        }
+    }
+
+    #[test]
+    fn bytes_go_straight_to_a_transfer_that_was_handed_the_last_ones_of_that_socket_where_they_were() {
+        let (mut straight, mut bench) = (Straight::default(), Bench::new());
+        let socket = bench.here.as_raw_fd();
+        // SAFETY: it outlives the guard, and is reached between the calls only.
+        let _running = unsafe { Straight::run(&raw mut straight) };
+        assert_eq!((bench.receive(b"head body", 0), &bench.buffer[..9]), (9, &b"head body"[..]));
+        let elsewhere = [0u8; 4];
+        assert_eq!(body_came(bench.taker(), None, elsewhere.as_ptr() as usize, 4), None, "as over TLS");
+        bench.hand_on(5, 4);
+        assert_eq!(bench.room.placed.socket, Some(socket));
+        assert_eq!(
+            (bench.receive(b"0123456789", 0), &bench.room.bytes[..]),
+            (8, &b"01234567"[..]),
+            "no more than is lent"
+        );
+        assert_eq!(&bench.buffer[..9], b"head body", "and nothing there");
+        assert_eq!(bench.room.placed.told(bench.buffer.as_ptr() as usize, 8), Told::InPlace);
+        assert_eq!((bench.receive(b"", libc::MSG_PEEK), &bench.buffer[..2]), (2, &b"89"[..]), "a look is none");
+        straight.closed(socket);
+        assert_eq!(
+            (bench.receive(b"", 0), &bench.room.bytes[..2]),
+            (2, &b"01"[..]),
+            "the next connection has its number"
+        );
+    }
+
+    #[test]
+    fn a_transfer_that_is_taken_out_takes_nothing_more_and_its_socket_leads_to_the_next_by_its_head() {
+        let (mut straight, mut bench) = (Straight::default(), Bench::new());
+        let socket = bench.here.as_raw_fd();
+        // SAFETY: as above.
+        let _running = unsafe { Straight::run(&raw mut straight) };
+        assert_eq!(bench.receive(b"head", 0), 4);
+        assert_eq!(header_came(bench.taker()), None, "it is not known to be plain");
+        bench.hand_on(0, 4);
+        let taker = bench.taker().as_ptr().cast_const().cast();
+        straight.forget(&mut bench.room.placed, taker);
+        assert_eq!((bench.receive(b"next", 0), &bench.buffer[..4]), (4, &b"next"[..]));
+        assert_eq!(header_came(bench.taker()), Some(socket));
+        assert_eq!((bench.receive(b"straight", 0), &bench.room.bytes[..]), (8, &b"straight"[..]));
+    }
+
+    #[test]
+    fn places_in_a_page_that_some_processors_copy_slowly_between_are_those_a_little_behind() {
+        let slow = |to, from| is_slow(to, from) == is_amd();
+        assert!(slow(16, 0) && slow(4096 + 63, 8192) && slow(5, 4096 - 58));
+        assert!(![(0, 0), (64, 0), (0, 1), (4096, 8192)].iter().any(|&(to, from)| is_slow(to, from)));
+    }
+}
