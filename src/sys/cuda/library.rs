@@ -64,6 +64,11 @@ impl Failure {
             || matches!(self.code, Some(214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911))
     }
 
+    /// The context is there, and answers this to everything: it never works again.
+    pub fn has_broken_the_context(self) -> bool {
+        self.has_ended_all_work() && !self.is_context_gone()
+    }
+
     /// The process is ending.
     pub fn is_deinitialized(self) -> bool {
         self.code == Some(DEINITIALIZED)
