@@ -413,7 +413,7 @@ typedef struct raskio_client_options {
    * of raskio_done_fn, with the CUDA context current that the buffer is for.
    */
   void *(*pinned_alloc)(void *user_data, size_t size);
-  /** Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone. */
+  /** Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone, or broken. */
   void (*pinned_free)(void *user_data, void *memory, size_t size);
   /**
    * RASKIO_LOCAL_*: how local files are read and written. Nothing is started for them before the first one is opened.

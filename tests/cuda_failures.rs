@@ -6,7 +6,7 @@ use raskio::error::ErrorKind;
 use raskio::object::ReadOptions;
 use raskio::sys::cuda::pointer::Memory;
 use raskio_testserver::{Object, Reply, Server, get};
-use support::cuda::{DeviceClient, DeviceMemory, Gpu, each_backend, read, start, start_with};
+use support::cuda::{DeviceClient, DeviceMemory, Gpu, each_backend, read, start, start_with, try_start};
 use support::{LONG, ms};
 
 const LEN: usize = 200_000;
@@ -190,8 +190,8 @@ fn an_error_of_the_device_itself_fails_every_read_of_its_context_and_no_other() 
         first.sim.fail("async", 1, false, ILLEGAL_ADDRESS);
         start(&object, 0, &memory).fails(ErrorKind::Cuda, &["CUDA_ERROR_ILLEGAL_ADDRESS", "/data"]);
         // Whatever is asked of it from now on says so, at the call or at the end.
-        match memory.buffer(Memory::Cuda, None) {
-            Ok(_) => drop(start(&object, 0, &memory).fails(ErrorKind::Cuda, &["CUDA_ERROR_ILLEGAL_ADDRESS"])),
+        match try_start(&object, 0, &memory, None, &ReadOptions::default()) {
+            Ok(reading) => drop(reading.fails(ErrorKind::Cuda, &["CUDA_ERROR_ILLEGAL_ADDRESS"])),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Cuda, "{error}"),
         }
         first.make_current();

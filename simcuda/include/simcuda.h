@@ -40,6 +40,16 @@ void sim_cuda_hold_all(int hold);
 /* How long copies take from now on: a fixed time, and a rate (0: no time for each byte). */
 void sim_cuda_speed(uint64_t delay_us, double gigabytes_per_second);
 
+/* Breaks a context (0: each that there is) as an illegal address of its own work would, with this code: what its streams
+ * have queued is never done and touches no memory once this returns, and its calls answer the code from now on. 0, or
+ * CUDA_ERROR_INVALID_CONTEXT. */
+int sim_cuda_poison(void *context, int code);
+
+/* Right before the nth call from now on (1: the next), whatever it is and whichever thread makes it, the context is
+ * destroyed, or breaks with the code if that is not 0. nth 0 takes back what was asked for, of every context. 0, or
+ * CUDA_ERROR_INVALID_CONTEXT: there is none, or a primary one would be destroyed. */
+int sim_cuda_end_at(void *context, uint64_t nth, int code);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::abi::{self, Out, Text};
-use crate::world;
+use crate::stream;
+use crate::world::{self, ContextId, End, World};
 
 /// What is alive.
 #[repr(C)]
@@ -97,4 +98,44 @@ pub extern "C" fn sim_cuda_speed(delay_us: u64, gigabytes_per_second: f64) {
     let mut world = world::lock();
     world.delay = Duration::from_micros(delay_us);
     world.gigabytes_per_second = gigabytes_per_second;
+}
+
+/// The contexts that a parameter names. 0: each that there is.
+fn contexts(world: &World, handle: usize) -> Vec<ContextId> {
+    let named = |context: &world::Context| handle == 0 || context.handle == handle;
+    world.contexts.iter().filter(|(_, context)| named(context)).map(|(id, _)| *id).collect()
+}
+
+/// Breaks a context as an asynchronous error of its own work would.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_cuda_poison(context: usize, code: i32) -> i32 {
+    let mut world = world::lock();
+    let ids = contexts(&world, context);
+    if ids.is_empty() {
+        return abi::INVALID_CONTEXT;
+    }
+    if code == 0 {
+        return abi::INVALID_VALUE;
+    }
+    for id in ids {
+        world = stream::poison(world, id, code);
+    }
+    0
+}
+
+/// Ends or breaks a context right before a call.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_cuda_end_at(context: usize, nth: u64, code: i32) -> i32 {
+    let mut world = world::lock();
+    if nth == 0 {
+        world.ends.clear();
+        return 0;
+    }
+    let Some(context) = world::by_handle(&world, context) else { return abi::INVALID_CONTEXT };
+    // The device of a primary one would still name it.
+    if code == 0 && world.contexts[&context].primary {
+        return abi::INVALID_CONTEXT;
+    }
+    world.ends.push(End { left: nth, context, code });
+    0
 }

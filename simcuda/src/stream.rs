@@ -82,6 +82,8 @@ pub struct Stream {
     pub submitted: u64,
     /// Number of the last one done.
     pub progress: Progress,
+    /// A copy or a fill is under way: an asynchronous error waits until it is done, or has been given up.
+    pub moving: bool,
     /// Held up by a test.
     pub held: bool,
     /// Destroyed: ends when its queue is empty.
@@ -102,6 +104,7 @@ pub fn create(world: &mut World, context: ContextId, non_blocking: bool, legacy:
         queue: VecDeque::new(),
         submitted: 0,
         progress: Arc::new(AtomicU64::new(0)),
+        moving: false,
         held: false,
         destroyed: false,
         capture: None,
@@ -233,18 +236,67 @@ fn run(handle: usize) {
         let Some(operation) = stream.queue.front().cloned() else { continue };
         let context = stream.context;
         // After an asynchronous error nothing of the context runs any more, host functions included.
-        if world.contexts.get(&context).is_none_or(|context| context.sticky == 0) {
-            world = execute(world, context, &operation.work);
-            if world::ended() {
-                return;
+        if !is_failing(&world, context) {
+            let moves = matches!(operation.work, Work::Copy { .. } | Work::Set { .. });
+            if moves {
+                set_moving(&mut world, handle, true);
+            }
+            world = execute(world, handle, context, &operation.work);
+            if moves {
+                set_moving(&mut world, handle, false);
             }
         }
+        // What was not done does not look so: the error is told first.
+        while is_failing(&world, context) && world.contexts[&context].sticky == 0 && !world::ended() {
+            world = world::wait(world);
+        }
+        if world::ended() {
+            return;
+        }
         if let Some(stream) = world.streams.get_mut(&handle) {
-            stream.queue.pop_front();
-            stream.progress.store(operation.number, Ordering::SeqCst);
+            // The error may have taken it off.
+            if stream.queue.front().is_some_and(|first| first.number == operation.number) {
+                stream.queue.pop_front();
+                stream.progress.store(operation.number, Ordering::SeqCst);
+            }
         }
         world::changed();
     }
+}
+
+fn set_moving(world: &mut World, handle: usize, moving: bool) {
+    if let Some(stream) = world.streams.get_mut(&handle) {
+        stream.moving = moving;
+    }
+    if !moving {
+        world::changed();
+    }
+}
+
+fn is_failing(world: &World, context: ContextId) -> bool {
+    world.contexts.get(&context).is_some_and(|context| context.failing)
+}
+
+/// An asynchronous error of a context, which keeps its first one: what is under way ends, or is given up before it touches
+/// memory; what is queued is never done.
+pub fn poison(mut world: Held, id: ContextId, code: i32) -> Held {
+    match world.contexts.get_mut(&id) {
+        Some(context) if !context.failing => context.failing = true,
+        _ => return world,
+    }
+    world::changed();
+    while world.streams.values().any(|stream| stream.context == id && stream.moving) && !world::ended() {
+        world = world::wait(world);
+    }
+    if let Some(context) = world.contexts.get_mut(&id) {
+        context.sticky = code;
+    }
+    for stream in world.streams.values_mut().filter(|stream| stream.context == id) {
+        stream.queue.clear();
+        stream.progress.store(stream.submitted, Ordering::SeqCst);
+    }
+    world::changed();
+    world
 }
 
 /// Waits as long as a copy of this size takes.
@@ -256,7 +308,7 @@ fn take_time(mut world: Held, context: ContextId, size: usize) -> Held {
     let until = Instant::now() + time;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let dying = world.contexts.get(&context).is_none_or(|context| context.dying);
+        let dying = world.contexts.get(&context).is_none_or(|context| context.dying || context.failing);
         if left.is_zero() || dying || world::ended() {
             return world;
         }
@@ -264,18 +316,16 @@ fn take_time(mut world: Held, context: ContextId, size: usize) -> Held {
     }
 }
 
-fn execute(mut world: Held, context: ContextId, work: &Work) -> Held {
+fn execute(mut world: Held, handle: usize, context: ContextId, work: &Work) -> Held {
     match work {
         Work::Copy { from, to, sum, kept } => {
             world = take_time(world, context, from.size);
-            if world::ended() {
+            if world::ended() || is_failing(&world, context) {
                 return world;
             }
             if let Some(code) = world.faults.count(ASYNC) {
-                if let Some(context) = world.contexts.get_mut(&context) {
-                    context.sticky = code;
-                }
-                return world;
+                set_moving(&mut world, handle, false);
+                return poison(world, context, code);
             }
             let target = memory::open(&world, "a copy to memory", to);
             let source = match kept {

@@ -8,10 +8,11 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::abi::{self, Answer};
+use crate::calls::context::destroy;
 use crate::capture::Capture;
 use crate::faults::Faults;
 use crate::memory::{Block, Freed};
-use crate::stream::Stream;
+use crate::stream::{self, Stream};
 
 /// A context by a number that is never used twice; its handle is.
 pub type ContextId = u64;
@@ -37,6 +38,8 @@ pub struct Context {
     pub primary: bool,
     /// An asynchronous error: every later call of the context answers it. 0: none.
     pub sticky: i32,
+    /// Such an error has come: nothing starts any more, and it is told when nothing moves any more.
+    pub failing: bool,
     /// Is being destroyed: its streams run dry without delay.
     pub dying: bool,
     /// Its legacy stream, once used.
@@ -65,6 +68,16 @@ pub struct Event {
     pub captured: Option<u64>,
 }
 
+/// A context is to end, or to break, right before a call.
+pub struct End {
+    /// Calls until then, that one included.
+    pub left: u64,
+    /// Which.
+    pub context: ContextId,
+    /// The error that it breaks with. 0: it is destroyed.
+    pub code: i32,
+}
+
 /// Everything.
 pub struct World {
     /// GPUs.
@@ -85,6 +98,8 @@ pub struct World {
     pub graphs: HashSet<usize>,
     /// Counts and failures.
     pub faults: Faults,
+    /// What contexts end by, and when.
+    pub ends: Vec<End>,
     /// `cuInit` has succeeded.
     pub initialised: bool,
     /// Streams start no operation.
@@ -126,6 +141,7 @@ impl World {
             captures: BTreeMap::new(),
             graphs: HashSet::new(),
             faults,
+            ends: Vec::new(),
             initialised: false,
             hold_all: false,
             executing: 0,
@@ -245,11 +261,25 @@ fn begin(name: &str) -> Answer<Held> {
     if ended() {
         return Err(abi::DEINITIALIZED);
     }
-    let mut world = lock();
+    let mut world = end_contexts(lock());
     match world.faults.count(name) {
         Some(code) => Err(code),
         None => Ok(world),
     }
+}
+
+/// Counts a call, and does what is to happen right before it.
+fn end_contexts(mut world: Held) -> Held {
+    world.ends.iter_mut().for_each(|end| end.left = end.left.saturating_sub(1));
+    while let Some(due) = world.ends.iter().position(|end| end.left == 0) {
+        let End { context, code, .. } = world.ends.swap_remove(due);
+        world = match code {
+            0 if world.contexts.contains_key(&context) => destroy(world, context),
+            0 => world,
+            code => stream::poison(world, context, code),
+        };
+    }
+    world
 }
 
 /// A call that works before `cuInit`.

@@ -8,7 +8,6 @@ use simcuda::calls::{context::*, copy::*, event::*, init::*, memory::*, pointer:
 use simcuda::control::*;
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::*;
@@ -284,41 +283,6 @@ fn a_destroyed_stream_ends_its_work() {
         sim_cuda_hold_all(0);
         ok(cuEventSynchronize(done));
         assert_eq!(read(to, 16), [3; 16]);
-    });
-}
-
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn counts(data: *mut c_void) {
-    CALLS.fetch_add(data as usize, Ordering::SeqCst);
-}
-
-#[test]
-fn an_asynchronous_error_stays() {
-    alone("an_asynchronous_error_stays", &[("SIM_CUDA_FAIL", "async:2:700")], || {
-        let own = context();
-        let (to, from, stream, done) = (device(16), pinned(16, 3), stream(), event());
-        ok(cuLaunchHostFunc(stream, Some(counts), 2 as *mut c_void));
-        copy(to, from, 16, stream);
-        ok(cuStreamSynchronize(stream));
-        sim_cuda_hold_all(1);
-        copy(to, from, 16, stream);
-        ok(cuLaunchHostFunc(stream, Some(counts), 10 as *mut c_void));
-        ok(cuEventRecord(done, stream));
-        sim_cuda_hold_all(0);
-        assert_eq!(cuEventSynchronize(done), abi::ILLEGAL_ADDRESS);
-        assert_eq!(cuEventQuery(done), abi::ILLEGAL_ADDRESS);
-        assert_eq!(cuMemcpyHtoDAsync_v2(to, from, 16, stream), abi::ILLEGAL_ADDRESS);
-        assert_eq!(cuStreamSynchronize(stream), abi::ILLEGAL_ADDRESS);
-        assert_eq!(CALLS.load(Ordering::SeqCst), 2, "host functions are not called after an error");
-        // What is given back is gone, and the error is told again.
-        assert_eq!(cuEventDestroy_v2(done), abi::ILLEGAL_ADDRESS);
-        assert_eq!(cuMemFreeHost(from), abi::ILLEGAL_ADDRESS);
-        assert_eq!((live().events, live().pinned_buffers), (0, 0));
-        // Another context is well, and the end of this one ends the error.
-        get(|out| cuCtxCreate_v2(out, 0, 0));
-        ok(cuCtxSynchronize());
-        ok(cuCtxDestroy_v2(own));
     });
 }
 

@@ -102,7 +102,7 @@ pub struct raskio_client_options {
     /// if the client reads into several), or NULL. Set together with pinned_free. Runs on a RaskIO thread, under the rules
     /// of raskio_done_fn, with the CUDA context current that the buffer is for.
     pub pinned_alloc: Option<unsafe extern "C" fn(user_data: *mut c_void, size: usize) -> *mut c_void>,
-    /// Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone.
+    /// Gives back what pinned_alloc gave, under the same rules; without a current context if that is gone, or broken.
     pub pinned_free: Option<unsafe extern "C" fn(user_data: *mut c_void, memory: *mut c_void, size: usize)>,
     /// RASKIO_LOCAL_*: how local files are read and written. Nothing is started for them before the first one is opened.
     /// RASKIO_LOCAL_BACKEND; default AUTO.

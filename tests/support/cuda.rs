@@ -131,6 +131,8 @@ driver! {
     sim_cuda_hold_stream(stream: usize, hold: c_int);
     sim_cuda_hold_all(hold: c_int);
     sim_cuda_speed(delay_us: u64, gigabytes_per_second: f64);
+    sim_cuda_poison(context: usize, code: c_int);
+    sim_cuda_end_at(context: usize, nth: u64, code: c_int);
 }
 
 /// The driver, for one test at a time; it fails nothing, holds nothing and delays nothing at the test's begin and end.
@@ -173,6 +175,7 @@ impl Sim {
         for call in FAILABLE {
             self.fail(call, 1, false, 0);
         }
+        self.sim_cuda_end_at(0, 0, 0);
         self.sim_cuda_hold_all(0);
         self.sim_cuda_speed(0, 0.0);
     }
@@ -269,6 +272,11 @@ impl Gpu {
 
     pub fn make_current(&self) {
         self.sim.set_current(self.context);
+    }
+
+    /// It went in another way.
+    pub fn forget(mut self) {
+        self.destroyed = true;
     }
 
     pub fn destroy(&mut self) {
@@ -485,14 +493,25 @@ pub fn start_with(
     stream: Option<usize>,
     options: &ReadOptions,
 ) -> DeviceReading {
-    let buffer = memory.buffer(Memory::Cuda, stream).unwrap_or_else(|error| panic!("the buffer was refused: {error}"));
+    let started = try_start(object, offset, memory, stream, options);
+    started.unwrap_or_else(|error| panic!("the read was not accepted: {error}"))
+}
+
+/// [`start_with`] where it may be refused.
+pub fn try_start(
+    object: &Arc<Object>,
+    offset: u64,
+    memory: &DeviceMemory,
+    stream: Option<usize>,
+    options: &ReadOptions,
+) -> Result<DeviceReading, Error> {
+    let buffer = memory.buffer(Memory::Cuda, stream)?;
     let (sender, outcome) = channel();
     let done = Box::new(move |result: &OpResult<'_>| drop(sender.send(Outcome::of(result))));
-    let pending = object.read(offset, buffer, options, done);
-    let pending = pending.unwrap_or_else(|error| panic!("the read was not accepted: {error}"));
+    let pending = object.read(offset, buffer, options, done)?;
     let op = pending.op().clone();
     pending.submit();
-    DeviceReading { op, outcome }
+    Ok(DeviceReading { op, outcome })
 }
 
 /// Starts a write of all of `memory` to a file.

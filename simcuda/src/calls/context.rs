@@ -16,14 +16,22 @@ fn create(world: &mut World, device: usize, primary: bool) -> ContextId {
     let taken: Vec<usize> = world.contexts.values().map(|context| context.handle).collect();
     let handle =
         (1..).map(|slot| 0x5113_C000_0000_0000 + slot * 256).find(|handle| !taken.contains(handle)).unwrap_or(0);
-    let context =
-        Context { handle, device, primary, sticky: 0, dying: false, legacy: None, per_thread: HashMap::new() };
+    let context = Context {
+        handle,
+        device,
+        primary,
+        sticky: 0,
+        failing: false,
+        dying: false,
+        legacy: None,
+        per_thread: HashMap::new(),
+    };
     world.contexts.insert(id, context);
     id
 }
 
 /// Lets the context's streams run dry, then everything of it goes.
-fn destroy(mut world: Held, id: ContextId) {
+pub(crate) fn destroy(mut world: Held, id: ContextId) -> Held {
     if let Some(context) = world.contexts.get_mut(&id) {
         context.dying = true;
     }
@@ -42,6 +50,7 @@ fn destroy(mut world: Held, id: ContextId) {
         memory::release(&mut world, start);
     }
     world::changed();
+    world
 }
 
 /// A stream's end, now or when its work is done.
@@ -86,7 +95,7 @@ pub extern "C" fn cuCtxDestroy_v2(handle: usize) -> i32 {
         if world::current_id() == Some(id) {
             world::pop()?;
         }
-        destroy(world, id);
+        drop(destroy(world, id));
         Ok(())
     })
 }
@@ -123,7 +132,11 @@ pub extern "C" fn cuCtxSetCurrent(handle: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxGetDevice(out: Out<i32>) -> i32 {
-    call_in_context("cuCtxGetDevice", |world, id| out.put(world.contexts[&id].device as i32))
+    // A broken context has one too.
+    call("cuCtxGetDevice", |world| {
+        let id = world::current_id().ok_or(abi::INVALID_CONTEXT)?;
+        out.put(world.contexts.get(&id).ok_or(abi::CONTEXT_IS_DESTROYED)?.device as i32)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -188,7 +201,7 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) -> i32 {
         world.devices[device].retained -= 1;
         if world.devices[device].retained == 0 {
             world.devices[device].primary = None;
-            destroy(world, id);
+            drop(destroy(world, id));
         }
         Ok(())
     })
@@ -200,7 +213,7 @@ pub extern "C" fn cuDevicePrimaryCtxReset_v2(ordinal: i32) -> i32 {
         let device = device(&world, ordinal)?;
         world.devices[device].retained = 0;
         if let Some(id) = world.devices[device].primary.take() {
-            destroy(world, id);
+            drop(destroy(world, id));
         }
         Ok(())
     })

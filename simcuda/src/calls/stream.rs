@@ -160,8 +160,9 @@ pub extern "C" fn cuStreamWaitEvent_ptsz(stream: usize, event: usize, _flags: u3
 fn get_context(handle: usize, out: Out<usize>, own: bool) -> i32 {
     call("cuStreamGetCtx", |mut world| {
         let handle = stream::resolve(&mut world, "cuStreamGetCtx", handle, own)?;
-        let context = world.contexts.get(&world.streams[&handle].context).ok_or(abi::CONTEXT_IS_DESTROYED)?;
-        out.put(context.handle)
+        let id = world.streams[&handle].context;
+        health(&world, id)?;
+        out.put(world.contexts[&id].handle)
     })
 }
 
@@ -305,6 +306,7 @@ fn capture_state(world: &mut World, handle: usize) -> Answer<(i32, u64)> {
 fn is_capturing(handle: usize, status: Out<i32>, own: bool) -> i32 {
     call("cuStreamIsCapturing", |mut world| {
         let handle = stream::resolve(&mut world, "cuStreamIsCapturing", handle, own)?;
+        health(&world, world.streams[&handle].context)?;
         let state = capture_state(&mut world, handle)?;
         status.put(state.0)
     })

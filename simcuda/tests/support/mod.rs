@@ -86,6 +86,23 @@ pub fn pinned(size: usize, value: u8) -> usize {
     start
 }
 
+/// A mapping of the host's own.
+pub fn mapped(size: usize) -> usize {
+    // SAFETY: a new anonymous mapping, anywhere.
+    let start = unsafe { libc::mmap(ptr::null_mut(), size, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    start as usize
+}
+
+/// Its end: whoever touches it from now on crashes.
+pub fn unmapped(start: usize, size: usize) {
+    // SAFETY: made by `mapped`; the addresses stay out of use.
+    let start = unsafe {
+        libc::mmap(start as *mut c_void, size, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+}
+
 pub fn byte(address: usize) -> u8 {
     // SAFETY: tests give addresses of memory that the host may touch.
     unsafe { ptr::read_volatile(address as *const u8) }

@@ -8,7 +8,7 @@ use crate::limit::Wake;
 use crate::staging::Told;
 use crate::stats::{self, Stats};
 use crate::sync::Mutex;
-use crate::sys::cuda::{CudaPart, Current, Failure, Pinned, PinnedPool, Stream};
+use crate::sys::cuda::{CudaPart, Current, Failure, Pinned, PinnedPool, Registration, Stream};
 use crate::sys::mem::{Span, page_size};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -55,6 +55,10 @@ struct State {
     refused: Option<(usize, Instant)>,
     /// Nothing is handed out any more, for this reason.
     closed: Option<Error>,
+    /// What comes back stays registered: the context is broken.
+    broken: bool,
+    /// Bytes that are kept because the driver answered the error of a broken context when it was to take them back.
+    kept: usize,
 }
 
 /// The buffers of one context. From any thread.
@@ -108,6 +112,16 @@ pub enum Taken {
     InLine(Place),
     /// There will be none.
     Never(Error),
+}
+
+/// What the stager has done for those in line.
+pub enum Served {
+    /// There was nothing to do.
+    Nothing,
+    /// Something.
+    Something,
+    /// Nothing more can be pinned now.
+    Refused(Error),
 }
 
 /// What the stager has to do for those in line.
@@ -172,14 +186,13 @@ impl Cache {
         (!state.free.is_empty()).then_some(Demand::MakeRoom)
     }
 
-    /// Stager only: does what there is to do, in the current context. Returns whether there was something.
-    pub fn serve(self: &Arc<Self>, current: &Current<'_>) -> bool {
+    /// Stager only: does what there is to do, in the current context. What is refused is for [`Cache::cannot_pin`].
+    pub fn serve(self: &Arc<Self>, current: &Current<'_>) -> Served {
         match self.demand() {
-            None => false,
+            None => return Served::Nothing,
             Some(Demand::HandOut) => {
                 let settled = self.state.lock().settle();
                 self.grant(settled);
-                true
             }
             Some(Demand::MakeRoom) => {
                 let smallest = {
@@ -187,8 +200,7 @@ impl Cache {
                     let size = state.free.keys().next().copied();
                     size.and_then(|size| state.take_free(size))
                 };
-                smallest.into_iter().for_each(|pinned| self.release(pinned, Some(current)));
-                true
+                smallest.into_iter().for_each(|pinned| self.release(pinned, Registration::Ends(current)));
             }
             Some(Demand::Pin(size)) => {
                 let pinned = match self.limits.pool {
@@ -202,15 +214,15 @@ impl Cache {
                         self.state.lock().pinned += size;
                         self.hand_out(pinned);
                     }
-                    Err(error) => self.cannot_pin(error),
+                    Err(error) => return Served::Refused(error),
                 }
-                true
             }
         }
+        Served::Something
     }
 
     /// With some buffers the line goes on more slowly. Without any, whoever is first in it fails.
-    fn cannot_pin(&self, error: Error) {
+    pub fn cannot_pin(&self, error: Error) {
         let refused = {
             let mut state = self.state.lock();
             if state.pinned > 0 {
@@ -248,16 +260,17 @@ impl Cache {
         let (settled, late, more) = {
             let mut state = self.state.lock();
             if state.closed.is_some() {
-                (Vec::new(), Some(pinned), false)
+                let registration = if state.broken { Registration::Stays } else { Registration::Ended };
+                (Vec::new(), Some((pinned, registration)), false)
             } else {
                 state.free.entry(pinned.size()).or_default().push(pinned);
                 (state.settle(), None, !state.line.is_empty())
             }
         };
         self.grant(settled);
-        if let Some(pinned) = late {
+        if let Some((pinned, registration)) = late {
             // The context may be gone, and the stager is: nobody is left who could do it better.
-            self.release(pinned, None);
+            self.release(pinned, registration);
         }
         if more {
             // The one at the head may need another size than what came free.
@@ -271,16 +284,24 @@ impl Cache {
         }
     }
 
-    fn release(&self, pinned: Pinned, current: Option<&Current<'_>>) {
+    fn release(&self, pinned: Pinned, registration: Registration<'_>) {
         let size = pinned.size();
         self.state.lock().pinned -= size;
         stats::sub(&self.stats.bounce_buffers_total, 1);
         stats::sub(&self.stats.pinned_bytes, size as u64);
-        if let Err(failure) = pinned.release(current) {
-            log::error!(
+        match pinned.release(registration) {
+            Ok(()) => {}
+            // The stager tells, once and not for each buffer.
+            Err(failure) if failure.has_broken_the_context() => self.state.lock().kept += size,
+            Err(failure) => log::error!(
                 target: "raskio", "{size} bytes of pinned memory are given up: {}", Error::from(failure).message()
-            );
+            ),
         }
+    }
+
+    /// Bytes that stay pinned, since a broken context does not take them back.
+    pub fn kept(&self) -> usize {
+        self.state.lock().kept
     }
 
     fn give_up(&self, pinned: Pinned) {
@@ -296,14 +317,20 @@ impl Cache {
         self.stager.wake();
     }
 
-    /// Stager only: releases what is free. `None`: the context is gone.
-    pub fn trim(&self, current: Option<&Current<'_>>) {
+    /// Stager only: releases what is free.
+    pub fn trim(&self, registration: Registration<'_>) {
         let free = {
             let mut state = self.state.lock();
             state.refused = None;
             std::mem::take(&mut state.free)
         };
-        free.into_values().flatten().for_each(|pinned| self.release(pinned, current));
+        free.into_values().flatten().for_each(|pinned| self.release(pinned, registration));
+    }
+
+    /// [`Cache::close`] when the context is broken: buffers that come back later stay registered, and mapped.
+    pub fn close_broken(&self, error: &Error) {
+        self.state.lock().broken = true;
+        self.close(error);
     }
 
     /// Refuses everybody from now on, those in line included.
@@ -463,6 +490,13 @@ impl BounceBuffer {
 }
 
 impl BounceBuffer {
+    /// Nobody gets it any more. Stager only.
+    pub fn release(mut self, registration: Registration<'_>) {
+        let Some(pinned) = self.pinned.take() else { return };
+        stats::sub(&self.cache.stats.bounce_buffers_in_use, 1);
+        self.cache.release(pinned, registration);
+    }
+
     /// Nobody knows whether the device still uses it: it stays pinned, is never used again, and counts no more.
     pub fn give_up(mut self) {
         let Some(pinned) = self.pinned.take() else { return };

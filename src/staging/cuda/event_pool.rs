@@ -137,7 +137,12 @@ impl EventPool {
         // Only an event whose end nobody saw costs a call, and that call needs its context.
         let (current, done) = match work {
             Work::None => (None, true),
-            Work::Unknown => return self.give_up_somewhere(event),
+            Work::Unknown => {
+                return match self.context.enter() {
+                    Ok(current) => self.destroy(event, &current),
+                    Err(failure) => self.lost(failure),
+                };
+            }
             Work::Some => match self.context.enter() {
                 Ok(current) => match event.is_done(self.context.driver()) {
                     Ok(done) => (Some(current), done),
@@ -175,21 +180,17 @@ impl EventPool {
     fn destroy(&self, event: Event, current: &Current<'_>) {
         stats::sub(&self.stats.events_total, 1);
         if let Err(failure) = event.destroy(current.driver()) {
-            log::error!(target: "raskio", "destroying a CUDA event: {}", Error::from(failure).message());
+            tell("destroying a CUDA event", failure, current);
         }
     }
 
     /// An event that the driver does not take back is destroyed.
     fn give_up(&self, event: Event, failure: Failure) {
-        log::error!(
-            target: "raskio", "a CUDA event cannot be used again and is destroyed: {}", Error::from(failure).message()
-        );
-        self.give_up_somewhere(event);
-    }
-
-    fn give_up_somewhere(&self, event: Event) {
         match self.context.enter() {
-            Ok(current) => self.destroy(event, &current),
+            Ok(current) => {
+                tell("a CUDA event cannot be used again and is destroyed", failure, &current);
+                self.destroy(event, &current);
+            }
             Err(failure) => self.lost(failure),
         }
     }
@@ -197,12 +198,20 @@ impl EventPool {
     /// Its context cannot be entered: the event is left to the context's end.
     fn lost(&self, failure: Failure) {
         stats::sub(&self.stats.events_total, 1);
-        // A context that was destroyed took its events along, and there is nothing to tell.
-        if failure.is_context_gone() && self.context.enter().is_err() {
+        let for_good = failure.has_ended_all_work() && self.context.enter().is_err();
+        if for_good && failure.is_context_gone() {
+            // A context that was destroyed took its events along, and there is nothing to tell.
             self.abandon();
-        } else {
+        } else if !for_good {
             log::error!(target: "raskio", "a CUDA event is left to its context: {}", Error::from(failure).message());
         }
+    }
+}
+
+/// Of a context that is broken the stager tells, once and not for each event.
+fn tell(what: &str, failure: Failure, current: &Current<'_>) {
+    if !failure.has_broken_the_context() || current.why_broken().is_none() {
+        log::error!(target: "raskio", "{what}: {}", Error::from(failure).message());
     }
 }
 

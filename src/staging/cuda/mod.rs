@@ -96,9 +96,14 @@ impl CudaStaging {
         if state.stopped {
             return Err(Error::new(ErrorKind::ShutDown, "the client was shut down"));
         }
-        let known = state.stagers.iter().find(|stager| stager.key() == context.key() && stager.is_alive());
-        if let Some(stager) = known {
-            return Ok(stager.clone());
+        for stager in state.stagers.iter().filter(|stager| stager.key() == context.key()) {
+            if stager.is_alive() {
+                return Ok(stager.clone());
+            }
+            // Nothing heals it, and another stager would only find that out again.
+            if let Some(error) = stager.broken() {
+                return Err(error);
+            }
         }
         // Seldom enough to look after the others: of a context that was destroyed while it was idle nobody tells.
         state.stagers.retain(|stager| !stager.has_ended());

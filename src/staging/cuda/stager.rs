@@ -4,17 +4,17 @@
 //! meanwhile waits for the length of one copy, some 80 µs for 4 MiB. It alone pins and releases memory. Nobody else calls the
 //! driver, but for the caller's own thread when a read begins.
 
-use super::bounce_buffer::{Cache, Limits};
+use super::bounce_buffer::{BounceBuffer, Cache, Limits, Served};
 use super::event_pool::EventPool;
 use super::lane::{Copy, Head, Lane};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::{self, Threads};
 use crate::stats::{self, Stats};
 use crate::sync::Mutex;
-use crate::sys::cuda::context::{self, Key};
+use crate::sys::cuda::context::Key;
 use crate::sys::cuda::pointer;
 use crate::sys::cuda::stream::Capture;
-use crate::sys::cuda::{Context, Current, Failure, Relaxed, Stream};
+use crate::sys::cuda::{Context, Current, Failure, Registration, Relaxed, Stream};
 use crate::sys::event::EventFd;
 use crate::sys::fault::{self, Point};
 use crate::thread_group::ThreadGroup;
@@ -25,6 +25,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+
+mod ending;
 
 /// The longest sleep while copies run that nobody can wait for: the driver tells of their end, but not of every failure.
 const LOOK: Duration = Duration::from_millis(20);
@@ -51,6 +53,13 @@ enum Stop {
     Abandon = 2,
 }
 
+/// Why a context takes no more copies.
+struct Ended {
+    error: Error,
+    /// It is still there.
+    broken: bool,
+}
+
 /// One context of one client, as everybody else sees it.
 pub struct Stager {
     context: Arc<Context>,
@@ -59,8 +68,8 @@ pub struct Stager {
     inbox: Inbox<Message>,
     stats: Arc<Stats>,
     stop: AtomicU8,
-    /// The context is gone, for this reason.
-    gone: Mutex<Option<Error>>,
+    /// The context is gone, or broken, for this reason.
+    ended: Mutex<Option<Ended>>,
     threads: ThreadGroup,
 }
 
@@ -78,7 +87,7 @@ impl Stager {
             inbox: Inbox::new(waker),
             stats,
             stop: AtomicU8::new(Stop::No as u8),
-            gone: Mutex::new(None),
+            ended: Mutex::new(None),
             threads: ThreadGroup::default(),
         });
         exit::watch(stager.clone());
@@ -101,7 +110,15 @@ impl Stager {
 
     /// Whether it still takes work.
     pub fn is_alive(&self) -> bool {
-        self.gone.lock().is_none() && self.stop() == Stop::No
+        self.ended.lock().is_none() && self.stop() == Stop::No
+    }
+
+    /// Why its context never works again, although it is still there.
+    pub fn broken(&self) -> Option<Error> {
+        let ended = self.ended.lock();
+        // Without a number another context may have the same key by now.
+        let broken = ended.as_ref().filter(|ended| ended.broken && self.context.is_known_by_number());
+        broken.map(|ended| ended.error.clone())
     }
 
     /// Its buffers.
@@ -117,7 +134,7 @@ impl Stager {
     /// Has a copy made. Too late, it fails at once.
     pub fn copy(&self, copy: Copy) {
         let Err(refused) = self.inbox.push(vec![Message::Copy(copy)]) else { return };
-        let error = self.gone.lock().clone();
+        let error = self.ended.lock().as_ref().map(|ended| ended.error.clone());
         let error = error.unwrap_or_else(|| Error::new(ErrorKind::ShutDown, "the client was shut down"));
         for message in refused {
             if let Message::Copy(copy) = message {
@@ -179,6 +196,10 @@ struct Local {
     /// The callers' streams that have copies.
     callers: Vec<Lane>,
     messages: VecDeque<Message>,
+    /// What says that the context may be broken: an error of its work, answered by one call.
+    doubt: Option<Failure>,
+    /// The buffers of copies that failed with it: for the next requests if the context is well.
+    doubtful: Vec<BounceBuffer>,
     /// Copies that are over, and whether their bytes are in place. Ended outside the context: the host is called from there.
     over: Vec<(Copy, bool)>,
 }
@@ -194,7 +215,15 @@ enum Next {
 
 impl Local {
     fn new(shared: Arc<Stager>) -> Local {
-        Local { shared, own: None, callers: Vec::new(), messages: VecDeque::new(), over: Vec::new() }
+        Local {
+            shared,
+            own: None,
+            callers: Vec::new(),
+            messages: VecDeque::new(),
+            doubt: None,
+            doubtful: Vec::new(),
+            over: Vec::new(),
+        }
     }
 
     fn run_to_the_end(mut self) {
@@ -256,20 +285,21 @@ impl Local {
         }
     }
 
-    /// Everything that needs the context. `None`: it is gone, and the thread has nothing left to do.
+    /// Everything that needs the context. `None`: it is gone or broken, and the thread has nothing left to do.
     fn pass(&mut self) -> Option<Next> {
         if self.messages.is_empty() && self.is_idle() && self.shared.cache.demand().is_none() {
             return Some(Next::Sleep(None));
         }
         let context = self.shared.context.clone();
-        // Once more: only a context that is gone twice is gone.
-        let entered =
-            context.enter().or_else(|failure| if failure.is_context_gone() { context.enter() } else { Err(failure) });
+        // Once more: only a context that is gone twice is gone, or broken.
+        let entered = context
+            .enter()
+            .or_else(|failure| if failure.has_ended_all_work() { context.enter() } else { Err(failure) });
         match entered {
-            Ok(current) => Some(self.work(&current)),
+            Ok(current) => self.work(&current),
             Err(failure) if failure.is_deinitialized() => Some(Next::Ending),
-            Err(failure) if failure.is_context_gone() => {
-                self.context_is_gone(&context::gone(failure));
+            Err(failure) if failure.has_ended_all_work() => {
+                self.end_context(failure, None);
                 None
             }
             Err(failure) => {
@@ -279,7 +309,7 @@ impl Local {
         }
     }
 
-    fn work(&mut self, current: &Current<'_>) -> Next {
+    fn work(&mut self, current: &Current<'_>) -> Option<Next> {
         for message in std::mem::take(&mut self.messages) {
             match message {
                 Message::Copy(copy) => {
@@ -287,7 +317,7 @@ impl Local {
                     self.start(copy, current);
                 }
                 Message::Trim => {
-                    self.shared.cache.trim(Some(current));
+                    self.shared.cache.trim(Registration::Ends(current));
                     self.shared.events.trim(current);
                 }
                 Message::Look => {}
@@ -297,11 +327,28 @@ impl Local {
         self.own.iter_mut().chain(&mut self.callers).for_each(|lane| lane.seal(current, &events));
         let ended = self.collect(current);
         // One at a time: copies that came meanwhile go first.
-        let pinned = self.shared.cache.serve(current);
-        if ended || pinned || !self.over.is_empty() {
-            return Next::Again;
+        let served = self.shared.cache.serve(current);
+        if self.doubt.is_some() || matches!(served, Served::Refused(_)) {
+            if let Some(failure) = current.why_broken() {
+                let first = self.doubt.take();
+                self.end_context(first.unwrap_or(failure), Some(current));
+                return None;
+            }
+            self.doubt = None;
+            self.doubtful.clear();
         }
-        match &self.own {
+        let pinned = match served {
+            Served::Nothing => false,
+            Served::Something => true,
+            Served::Refused(error) => {
+                self.shared.cache.cannot_pin(error);
+                true
+            }
+        };
+        if ended || pinned || !self.over.is_empty() {
+            return Some(Next::Again);
+        }
+        Some(match &self.own {
             Some(own) if !own.is_empty() => {
                 if own.wait() {
                     Next::Again
@@ -311,6 +358,14 @@ impl Local {
             }
             _ if self.is_idle() => Next::Sleep(None),
             _ => Next::Sleep(Some(LOOK)),
+        })
+    }
+
+    /// The bytes of `copy` failed with this. If that may be the context's end, its buffer is nobody's before that is known.
+    fn set_aside(doubt: &mut Option<Failure>, doubtful: &mut Vec<BounceBuffer>, copy: &mut Copy, failure: Failure) {
+        if failure.has_broken_the_context() {
+            doubt.get_or_insert(failure);
+            doubtful.extend(copy.buffer.take());
         }
     }
 
@@ -326,20 +381,23 @@ impl Local {
             Ok(lane) => lane,
             Err(failure) => {
                 let error = Error::from(failure).context("making a stream for copies");
+                Local::set_aside(&mut self.doubt, &mut self.doubtful, &mut copy, failure);
                 return self.end(copy.without_bytes(Some(error)));
             }
         };
-        let started: std::result::Result<(), (Error, bool)> =
-            match copy.stream.map(|_| lane.stream().capture(current.driver())) {
-                Some(Ok(Capture::Yes)) => Err((pointer::captures(), false)),
-                Some(Err(failure)) => Err((failure.into(), false)),
-                Some(Ok(Capture::No)) | None => {
-                    copy.start(current, lane.stream()).map_err(|(failure, any)| (failure.into(), any))
-                }
-            };
-        if let Err((error, any)) = started {
+        let started = match copy.stream.map(|_| lane.stream().capture(current.driver())) {
+            Some(Ok(Capture::Yes)) => Err((pointer::captures(), None, false)),
+            Some(Err(failure)) => Err((failure.into(), Some(failure), false)),
+            Some(Ok(Capture::No)) | None => {
+                copy.start(current, lane.stream()).map_err(|(failure, any)| (Error::from(failure), Some(failure), any))
+            }
+        };
+        if let Err((error, failure, any)) = started {
             let error = error.context(copy.describe());
             if !any {
+                if let Some(failure) = failure {
+                    Local::set_aside(&mut self.doubt, &mut self.doubtful, &mut copy, failure);
+                }
                 return self.end(copy.without_bytes(Some(error)));
             }
             // The buffer must not be used again before what was started is done.
@@ -403,7 +461,7 @@ impl Local {
                     Head::Unknown(copies, failure) => (copies, Some(failure), false),
                 };
                 any = true;
-                for copy in copies {
+                for mut copy in copies {
                     match failure {
                         None => {
                             let placed: u64 = copy.parts.iter().map(|(_, part)| part.len()).sum();
@@ -414,6 +472,9 @@ impl Local {
                         Some(_) if copy.buffer.is_none() => self.over.push((copy, false)),
                         Some(failure) => {
                             let error = Error::from(failure).context(format_args!("after {}", copy.describe()));
+                            if known {
+                                Local::set_aside(&mut self.doubt, &mut self.doubtful, &mut copy, failure);
+                            }
                             let copy = if known { copy.without_bytes(Some(error)) } else { copy.without_end(error) };
                             self.over.push((copy, false));
                         }
@@ -423,64 +484,5 @@ impl Local {
         }
         self.callers.retain(|lane| !lane.is_empty());
         any
-    }
-
-    /// The context cannot be entered now: what is new fails, what runs goes on.
-    fn refuse_new(&mut self, failure: Failure) {
-        for message in std::mem::take(&mut self.messages) {
-            if let Message::Copy(copy) = message {
-                let error = Error::from(failure).context("entering the CUDA context of the buffer");
-                self.end(copy.without_bytes(Some(error)));
-            }
-        }
-        self.shared.cache.fail_first(&Error::from(failure).context("entering the CUDA context of the buffer"));
-    }
-
-    /// Everything fails, now and later; nothing of it can be given back to the driver.
-    fn context_is_gone(&mut self, error: &Error) {
-        log::warn!(target: "raskio", "{}", error.message());
-        *self.shared.gone.lock() = Some(error.clone());
-        self.shared.cache.close(error);
-        self.messages.extend(self.shared.inbox.close());
-        let mut copies = Vec::new();
-        for lane in self.own.iter_mut().chain(&mut self.callers) {
-            copies.extend(lane.drain());
-        }
-        for message in self.messages.drain(..) {
-            if let Message::Copy(copy) = message {
-                copies.push(copy);
-            }
-        }
-        self.shared.events.abandon();
-        self.own = None;
-        self.callers.clear();
-        self.over.extend(copies.into_iter().map(|copy| (copy.without_bytes(Some(error.clone())), false)));
-        self.shared.cache.trim(None);
-    }
-
-    /// The end, with nothing left to do.
-    fn release_everything(&mut self) {
-        let shut_down = Error::new(ErrorKind::ShutDown, "the client was shut down");
-        self.shared.cache.close(&shut_down);
-        for message in self.shared.inbox.close() {
-            if let Message::Copy(copy) = message {
-                copy.without_bytes(Some(shut_down.clone())).end(false);
-            }
-        }
-        match self.shared.context.enter() {
-            Ok(current) => {
-                self.shared.cache.trim(Some(&current));
-                self.shared.events.trim(&current);
-                if let Some(own) = self.own.take() {
-                    if let Err(failure) = own.into_stream().destroy(&current) {
-                        log::error!(target: "raskio", "{}", Error::from(failure).message());
-                    }
-                }
-            }
-            Err(_) => {
-                self.shared.events.abandon();
-                self.shared.cache.trim(None);
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Contexts: which one a handle means, and making one current for a while.
 
+use super::event::Event;
 use super::library::{Driver, Failure, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::process;
@@ -102,6 +103,11 @@ impl Context {
         Ok(Current { context: self, _thread: PhantomData })
     }
 
+    /// Whether no other context will ever have this key.
+    pub fn is_known_by_number(&self) -> bool {
+        self.key.id != 0
+    }
+
     /// Ok if it is still the context that it was.
     fn check(&self) -> Outcome {
         if self.key.id == 0 {
@@ -138,8 +144,8 @@ impl Drop for Current<'_> {
         // SAFETY: pushed by `enter` on this thread; one writable handle is passed.
         let outcome = unsafe { self.context.driver.cuCtxPopCurrent_v2(&mut popped) };
         if let Err(failure) = outcome {
-            // A destroyed context takes itself off its threads.
-            if !failure.is_context_gone() {
+            // A destroyed context takes itself off its threads. Of a broken one the stager tells, once.
+            if !failure.has_ended_all_work() {
                 log::error!(target: "raskio", "{}", Error::from(failure).message());
             }
         }
@@ -214,7 +220,30 @@ pub fn gone(failure: Failure) -> Error {
     Error::new(ErrorKind::Cuda, format!("the CUDA context of the buffer is no longer there: {}", error.message()))
 }
 
+/// The error of a context in which nothing runs any more.
+pub fn broken(failure: Failure) -> Error {
+    let error = Error::from(failure);
+    Error::new(
+        ErrorKind::Cuda,
+        format!(
+            "the CUDA context of the buffer is broken for good, by an error of some work on the device: {}; find that work \
+             (compute-sanitizer does), and start the process anew; reads into host memory go on",
+            error.message()
+        ),
+    )
+}
+
 impl Current<'_> {
+    /// Why the context is broken, if it is: an error that one call answered may be about that call.
+    pub fn why_broken(&self) -> Option<Failure> {
+        // Any call would do that is about the context's work and ends nobody's capture.
+        let failure = match Event::new(self) {
+            Ok(event) => event.destroy(self.context.driver).err()?,
+            Err(failure) => failure,
+        };
+        failure.has_broken_the_context().then_some(failure)
+    }
+
     /// The driver.
     pub fn driver(&self) -> &'static Driver {
         self.context.driver

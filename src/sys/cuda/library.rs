@@ -57,8 +57,16 @@ impl Failure {
 
     /// Nothing runs in the context any more: what it was doing went wrong, or it is gone. Other failures are about the call.
     pub fn has_ended_all_work(self) -> bool {
-        // ECC, NVLink; illegal address, launch time-out; assert; from hardware stack error to launch failed.
-        self.is_context_gone() || matches!(self.code, Some(214 | 220 | 700 | 702 | 710 | 714..=719))
+        // ECC, NVLink, contained; illegal address, launch time-out; assert; from hardware stack error to launch failed; tensor
+        // memory leak; MPS client terminated; external device. Of nearly all of them CUDA's reference says that any further work
+        // returns the same error.
+        self.is_context_gone()
+            || matches!(self.code, Some(214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911))
+    }
+
+    /// The context is there, and answers this to everything: it never works again.
+    pub fn has_broken_the_context(self) -> bool {
+        self.has_ended_all_work() && !self.is_context_gone()
     }
 
     /// The process is ending.

@@ -37,6 +37,17 @@ impl PartialEq for PinnedPool {
 }
 impl Eq for PinnedPool {}
 
+/// What becomes of the driver's knowledge of pinned memory that is given back.
+#[derive(Clone, Copy)]
+pub enum Registration<'a> {
+    /// The driver is told, in this context.
+    Ends(&'a Current<'a>),
+    /// It ended with its context.
+    Ended,
+    /// The context is broken, and the driver cannot be told.
+    Stays,
+}
+
 /// Where pinned memory came from, and so where it goes.
 enum Source {
     /// A mapping of our own, registered with the driver.
@@ -123,23 +134,28 @@ impl Pinned {
         Span::new(self.start.wrapping_add(at), self.size - at, Some(self.fixed))
     }
 
-    /// Gives it back. `current`: the context in which it was made; `None`: that is gone, and the registration with it.
+    /// Gives it back.
+    ///
+    /// What the driver still knows stays mapped, for good: it would take whatever came to lie at these addresses for the memory
+    /// that it pinned, and copy the old pages. It costs addresses only, since the pages are the driver's until it lets go. So
+    /// it is after an error that broke the context: an H200 with driver 580 answers the error to the call that would end the
+    /// registration, and does not say whether it ended.
     ///
     /// # Errors
-    /// What the driver says. The memory is kept then: the device may still know it.
-    pub fn release(self, current: Option<&Current<'_>>) -> std::result::Result<(), Failure> {
+    /// What the driver says. The memory is kept then.
+    pub fn release(self, registration: Registration<'_>) -> std::result::Result<(), Failure> {
         match self.source {
             Source::Host(pool) => {
                 // SAFETY: it came from this pool and nobody refers to it any more.
                 call_host(|| unsafe { (pool.free)(pool.user_data, self.start.cast(), self.size) });
                 return Ok(());
             }
-            Source::Mapped(driver) => {
-                if current.is_some() {
-                    // SAFETY: registered by `map`, and no copy from it runs.
-                    unsafe { driver.cuMemHostUnregister(self.start.cast()) }?;
-                }
-            }
+            Source::Mapped(driver) => match registration {
+                // SAFETY: registered by `map`, and no copy from it runs.
+                Registration::Ends(_) => unsafe { driver.cuMemHostUnregister(self.start.cast()) }?,
+                Registration::Ended => {}
+                Registration::Stays => return Ok(()),
+            },
         }
         // SAFETY: mapped by `map`, no longer registered, and nothing refers to it.
         unsafe { mem::unmap_pages(self.start, self.size) };

@@ -13,6 +13,6 @@ pub mod stream;
 pub use context::{Context, Current, Relaxed};
 pub use event::Event;
 pub use library::{Driver, Failure};
-pub use memory::{Pinned, PinnedPool};
+pub use memory::{Pinned, PinnedPool, Registration};
 pub use pointer::{CudaBuffer, CudaPart};
 pub use stream::Stream;
