@@ -21,7 +21,7 @@ fn main() {
     }
 
     // libcurl's calls of `recv` go through `sys::curl::straight`. In whatever is linked here: tests and benchmarks are to be like the
-    // library.
+    // library. One that uses nothing of it says `use raskio as _`, for the definition.
     println!("cargo::rustc-link-arg=-Wl,--wrap=recv");
 
     // Where a test finds the headers of the libcurl that is linked; in no artefact but the tests.

@@ -54,11 +54,11 @@ cargo_sanitized() {
   RUSTC_BOOTSTRAP=1 "$CARGO" "${command[@]}" "${reused[@]}" --locked --target "$host" --target-dir "$sanitized" "$@"
 }
 
-# must_report TEST TEXT: the planted bug (tests/planted.rs) has to end in a report that says TEXT.
+# must_report TEST TEXT: the planted bug (tests/planted/bugs.rs) has to end in a report that says TEXT.
 planted=0
 must_report() {
   local log=$build/planted-$1.log
-  if cargo_sanitized test --features fault-injection --test planted -- --ignored --exact "$1" --nocapture >"$log" 2>&1; then
+  if cargo_sanitized test --features fault-injection --test planted -- --ignored --exact "bugs::$1" --nocapture >"$log" 2>&1; then
     fail "the planted bug '$1' was not caught: the sanitizer is off, or does not see Rust code"
   fi
   grep -qE -- "$2" "$log" || fail "the planted bug '$1' did not end in a report of '$2': $(tail -n 40 "$log")"

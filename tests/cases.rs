@@ -1,5 +1,7 @@
 //! The table of cases in `CASES.md` is true: every test that it names exists, and every case has one or says why not.
 
+// Linked like the other tests, with `--wrap=recv`, which is defined there.
+use raskio as _;
 use std::collections::BTreeSet;
 use std::path::Path;
 
