@@ -14,6 +14,7 @@
 //! | [`percent`] | which bytes stand for themselves where |
 
 pub mod access;
+pub mod check;
 pub mod dressed;
 pub mod file;
 pub mod head;
@@ -226,11 +227,11 @@ pub trait Endpoint: Send + Sync {
     /// # Errors
     /// RANGE, HTTP: nothing that can be used, and nothing better will come of asking otherwise.
     fn check_last(&self, len: u64, head: &ResponseHead) -> Result<Tail> {
-        http::check_last(len, head, false).map_err(|error| error.with_http_status(head.status))
+        check::last(len, head, false).map_err(|error| error.with_http_status(head.status))
     }
     /// The size of the object, if a successful reply to [`Endpoint::get`] says it, or that it ends inside `range`.
     fn ends_at(&self, range: ByteRange, head: &ResponseHead) -> Option<u64> {
-        http::ends_at(range, head)
+        check::ends_at(range, head)
     }
     /// What a reply to [`Endpoint::stat`] says.
     ///

@@ -6,7 +6,7 @@
 use super::head::ResponseHead;
 use super::redirect::Home;
 use super::{Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Target, WireRequest};
-use super::{access, headers, http, percent, redact};
+use super::{access, check, headers, percent, redact};
 use crate::credentials::chain;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::ByteRange;
@@ -228,20 +228,20 @@ impl Endpoint for WebHdfsEndpoint {
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
-        check(range, head).map_err(|error| error.with_http_status(head.status))
+        delivers(range, head).map_err(|error| error.with_http_status(head.status))
     }
 
     fn ends_at(&self, range: ByteRange, head: &ResponseHead) -> Option<u64> {
         match (head.status, head.content_length) {
             (200, Some(length)) if length < range.len => Some(range.start + length),
-            _ => http::ends_at(range, head).filter(|_| head.status == 206),
+            _ => check::ends_at(range, head).filter(|_| head.status == 206),
         }
     }
 
     fn check_stat(&self, _: bool, head: &ResponseHead, body: &[u8]) -> Result<Stat> {
         match head.status {
             200 => size(body).map(Stat::Size).map_err(|error| error.with_http_status(200)),
-            status => Err(http::status_error(status)),
+            status => Err(check::status_error(status)),
         }
     }
 
@@ -256,7 +256,7 @@ impl Endpoint for WebHdfsEndpoint {
 }
 
 /// Whether a successful reply delivers `range`.
-fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
+fn delivers(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
     let wrong = |words: String| Error::new(ErrorKind::Range, words);
     if let Some(encoding) = &head.content_encoding {
         let encoding = redact::printable(encoding, 40);
@@ -264,7 +264,7 @@ fn check(range: ByteRange, head: &ResponseHead) -> Result<Reply> {
     }
     match (head.status, head.content_length) {
         // Not WebHDFS's way, but a gateway's may be.
-        (206, _) => http::check(range, head),
+        (206, _) => check::of_range(range, head),
         (200, None) => Ok(Reply { len: range.len, total: None }),
         (200, Some(length)) if length == range.len => Ok(Reply { len: length, total: None }),
         (200, Some(length)) if length < range.len => Err(wrong(format!(

@@ -14,7 +14,7 @@ use super::dressed::{Dressed, Look};
 use super::head::ResponseHead;
 use super::redirect::Home;
 use super::{Amended, Carried, Endpoint, Kind, Location, Opening, Origin, Refusal, Reply, Stat, Tail, Target};
-use super::{WireRange, WireRequest, access, headers, http, redact};
+use super::{WireRange, WireRequest, access, check, headers, redact};
 use crate::clock;
 use crate::credentials::authority::Authority;
 use crate::credentials::services::xml_element;
@@ -54,7 +54,7 @@ fn matches(location: &Location<'_>) -> bool {
         Some(url) => {
             matches!(location.scheme.as_str(), "http" | "https")
                 && name::is_aws_object(url)
-                && !http::is_presigned(location)
+                && !super::http::is_presigned(location)
         }
     }
 }
@@ -321,7 +321,7 @@ impl Endpoint for S3Endpoint {
     }
 
     fn check_last(&self, len: u64, head: &ResponseHead) -> Result<Tail> {
-        http::check_last(len, head, true).map_err(|error| error.with_http_status(head.status))
+        check::last(len, head, true).map_err(|error| error.with_http_status(head.status))
     }
 
     fn stat(&self, target: &Arc<Target>, probe: bool) -> Result<WireRequest> {
@@ -329,11 +329,11 @@ impl Endpoint for S3Endpoint {
     }
 
     fn check(&self, range: ByteRange, head: &ResponseHead) -> Result<Reply> {
-        http::check_s3(range, head).map_err(|error| error.with_http_status(head.status))
+        check::of_s3_range(range, head).map_err(|error| error.with_http_status(head.status))
     }
 
     fn check_stat(&self, probe: bool, head: &ResponseHead, _: &[u8]) -> Result<Stat> {
-        http::check_stat(probe, head).map_err(|error| error.with_http_status(head.status))
+        check::stat(probe, head).map_err(|error| error.with_http_status(head.status))
     }
 
     fn amend(&self, refusal: &Refusal<'_>, amended: &mut Amended) -> bool {

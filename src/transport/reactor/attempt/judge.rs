@@ -1,7 +1,7 @@
 //! What an attempt's end means: a success, an error, or another attempt.
 
 use super::{Abort, Attempt, Body, MAX_REDIRECTS, MAX_STALE, Otherwise, Verdict, advice};
-use crate::endpoint::{Refusal, Stat, http, redact, webhdfs};
+use crate::endpoint::{Refusal, Stat, check, redact, webhdfs};
 use crate::error::{Error, ErrorKind};
 use crate::plan::ByteRange;
 use crate::retry::{self, Cause, History, RetryPolicy};
@@ -259,7 +259,7 @@ impl Attempt {
         let endpoint = self.transfer.object.endpoint();
         let status = self.head.status;
         let mut error =
-            Error::new(endpoint.error_kind(&self.refusal()), http::status_words(status)).with_http_status(status);
+            Error::new(endpoint.error_kind(&self.refusal()), check::status_words(status)).with_http_status(status);
         let body = self.explanation.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let url = self.sent.url.to_string_lossy();
         let headers: Vec<&[u8]> = self.sent.headers.iter().map(|line| line.as_bytes()).collect();

@@ -1,0 +1,154 @@
+//! What is known about an object, and what transfers need of it.
+
+use crate::endpoint::{self, Endpoint};
+use crate::error::{Error, ErrorKind, Result};
+use crate::local::OpenFile;
+use crate::op;
+use crate::sync::Mutex;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, OnceLock};
+
+#[derive(Default)]
+struct Known {
+    size: Option<u64>,
+    /// That is what the caller said, and nobody else has yet.
+    given: bool,
+    etag: Option<Arc<str>>,
+    /// Where redirects led, so that the next request goes there at once.
+    moved_to: Option<Arc<endpoint::Target>>,
+}
+
+/// What transfers need of an object; outlives the caller's handle while they run.
+pub struct ObjectCore {
+    pub(super) endpoint: Arc<dyn Endpoint>,
+    known: Mutex<Known>,
+    pub(super) etag: OnceLock<Arc<CStr>>,
+}
+
+impl ObjectCore {
+    /// What this endpoint leads to; `size`: what the caller says of it.
+    pub(super) fn new(endpoint: Arc<dyn Endpoint>, size: Option<u64>) -> ObjectCore {
+        let known = Known { size, given: size.is_some(), ..Known::default() };
+        ObjectCore { endpoint, known: Mutex::new(known), etag: OnceLock::new() }
+    }
+
+    /// Turns ranges into requests and judges replies.
+    pub fn endpoint(&self) -> &Arc<dyn Endpoint> {
+        &self.endpoint
+    }
+
+    /// The object as messages show it.
+    pub fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+
+    /// Where the next request goes, and whether that is where a redirect led before.
+    pub fn target(&self) -> (Arc<endpoint::Target>, bool) {
+        match &self.known.lock().moved_to {
+            Some(target) => (target.clone(), true),
+            None => (self.endpoint.target(), false),
+        }
+    }
+
+    /// The redirect's goal answered well.
+    pub fn remember(&self, target: &Arc<endpoint::Target>) {
+        self.known.lock().moved_to = Some(target.clone());
+    }
+
+    /// What was remembered no longer answers.
+    pub fn forget(&self, target: &Arc<endpoint::Target>) {
+        let mut known = self.known.lock();
+        if known.moved_to.as_ref().is_some_and(|moved_to| Arc::ptr_eq(moved_to, target)) {
+            known.moved_to = None;
+        }
+    }
+
+    /// The entity tag, if it may go into `If-Match`.
+    pub fn strong_etag(&self) -> Option<Arc<str>> {
+        self.known.lock().etag.clone().filter(|etag| endpoint::head::is_strong(etag))
+    }
+
+    /// Size, once known.
+    pub fn size(&self) -> Option<u64> {
+        self.known.lock().size
+    }
+
+    /// Size, once known, of one that does not change: a file that may be written ends where it ends now, as others may have
+    /// written it too.
+    pub fn fixed_size(&self) -> Option<u64> {
+        self.size().filter(|_| !self.may_be_written())
+    }
+
+    fn may_be_written(&self) -> bool {
+        self.endpoint.local().is_some_and(|file| file.is_writable())
+    }
+
+    /// A file of ours was written up to there.
+    pub fn grow(&self, end: u64) {
+        let mut known = self.known.lock();
+        known.size = known.size.map(|size| size.max(end));
+    }
+
+    /// Asks the system for a file's size: of one that may be written it is what it is now, of another what it was.
+    ///
+    /// # Errors
+    /// OBJECT_CHANGED, the system's; the message names it.
+    pub fn learn_file(&self, file: &OpenFile) -> Result<u64> {
+        let size = file.size()?;
+        if self.may_be_written() {
+            self.known.lock().size = Some(size);
+        } else {
+            self.learn(Some(size), None).map_err(|error| error.context(self.name()))?;
+        }
+        Ok(size)
+    }
+
+    /// Compares what a reply says of the object with what earlier ones said, and keeps what is new.
+    ///
+    /// # Errors
+    /// OBJECT_CHANGED.
+    pub fn learn(&self, total: Option<u64>, etag: Option<&str>) -> Result<()> {
+        let mut known = self.known.lock();
+        let changed = |what: &str, before: &str, now: &str| {
+            Error::new(
+                ErrorKind::ObjectChanged,
+                format!(
+                    "the object changed while it was open: its {what} was {before}, now it is {now}; open it anew to read the new one"
+                ),
+            )
+        };
+        match (&known.etag, etag) {
+            (Some(before), Some(now)) if **before != *now => return Err(changed("ETag", before, now)),
+            (None, Some(now)) => {
+                known.etag = Some(now.into());
+                // A tag has no NUL: a header line with one does not parse.
+                if let Ok(text) = CString::new(now) {
+                    let _ = self.etag.set(text.into());
+                }
+            }
+            _ => {}
+        }
+        match (known.size, total) {
+            (Some(given), Some(now)) if given != now && known.given => Err(Error::new(
+                ErrorKind::ObjectChanged,
+                format!(
+                    "the object was opened with a wrong size (RASKIO_OBJECT_SIZE_KNOWN), or changed since: its size was {given}, now it \
+                     is {now}; open it anew with the right one, or with none to have it asked for"
+                ),
+            )),
+            (Some(before), Some(now)) if before != now => Err(changed("size", &before.to_string(), &now.to_string())),
+            (_, Some(now)) => {
+                // From now on another one is a change, also where the caller said this one.
+                (known.size, known.given) = (Some(now), false);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl op::Named for ObjectCore {
+    fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+}
