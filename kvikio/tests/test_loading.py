@@ -216,12 +216,13 @@ class Loading(unittest.TestCase):
             "b = np.zeros(1000, dtype=np.uint8)\n"
             f"f = kvikio.RemoteFile.open_http('{SERVER}/slow/3/1000')\n"
             "futures = [f.pread(b, 10, i) for i in range(50)]\n"
+            "import time; print(time.monotonic())\n"
         )
         import time
 
-        begin = time.monotonic()
-        self.works(code)
-        self.assertLess(time.monotonic() - begin, 2.9)
+        # From here on, not from the start: the imports alone take seconds on a busy machine.
+        ended = float(self.works(code))
+        self.assertLess(time.monotonic() - ended, 2.9)
 
     def test_nothing_of_libcurl_or_openssl_becomes_the_process(self):
         self.works(
