@@ -408,3 +408,44 @@ fn a_body_that_ends_early_is_resumed_behind_what_is_in_place() {
         assert!(straight > 3 * M, "{straight} bytes");
     }
 }
+
+#[test]
+fn a_reply_shorter_than_its_range_gets_nothing_of_the_next_one_on_its_connection() {
+    let _alone = alone();
+    let gate = Arc::new(AtomicBool::new(false));
+    let (bytes, opened) = (pattern_at(0, SIZE), gate.clone());
+    let short = 600_000;
+    let most = Arc::new(AtomicUsize::new(0));
+    let counted = most.clone();
+    let address = scripted(move |stream, number, from| {
+        counted.fetch_max(number, Ordering::SeqCst);
+        if number == 1 {
+            let head = head(STATUS, &format!("Content-Length: {short}\r\n"));
+            stream.write_all(&joined(&[&head, &bytes[..500_000]])).unwrap();
+            eventually("the test goes on", || opened.load(Ordering::SeqCst));
+            return stream.write_all(&bytes[500_000..short]).is_ok();
+        }
+        let head = head_from(from, STATUS, &format!("Content-Length: {}\r\n", SIZE - from));
+        in_pieces(stream, &joined(&[&head, &bytes[from..]]), head.len(), head.len());
+        true
+    });
+    let client = TestClient::new(Backend::MultiPoll);
+    let object = client.open(&format!("http://{address}/data"));
+    start(&object, 0, SIZE).succeeds();
+    let mut first = start(&object, 0, SIZE);
+    let received = first.place.as_ref().unwrap().straight.clone();
+    eventually("most of it is there", || received.load(Ordering::SeqCst) > 200_000);
+    std::thread::sleep(ms(100));
+    // Its rest and the next request come to the reactor at once, so that this takes the connection before the first is gone.
+    HOLD_READY.store(true, Ordering::SeqCst);
+    gate.store(true, Ordering::SeqCst);
+    eventually("the reactor is held", || HELD.load(Ordering::SeqCst));
+    let mut next = start(&object, 0, SIZE);
+    ANSWERED_FIRST.store(true, Ordering::SeqCst);
+    HOLD_READY.store(false, Ordering::SeqCst);
+    let (outcome, _) = next.succeeds();
+    ANSWERED_FIRST.store(false, Ordering::SeqCst);
+    assert_eq!(outcome.attempts, 1);
+    first.succeeds();
+    assert!(most.load(Ordering::SeqCst) >= 2, "the connection was not used again");
+}
