@@ -344,6 +344,28 @@ fn bytes_are_in_place_however_head_and_body_are_cut_into_segments() {
 }
 
 #[test]
+fn interim_heads_do_not_pass_for_the_one_that_counts() {
+    let _alone = alone();
+    let interim: [Vec<u8>; 4] = [
+        b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+        head("HTTP/1.1 103 Early Hints", &format!("Content-Length: {SIZE}\r\n")),
+        // libcurl takes a tab there.
+        head("HTTP/1.1\t100 206", &format!("Content-Length: {SIZE}\r\n")),
+        head("HTTP/1.1 1000", &format!("Content-Length: {SIZE}\r\n")),
+    ];
+    for interim in interim {
+        let text = String::from_utf8_lossy(&interim).into_owned();
+        let n = interim.len();
+        let (outcome, straight) = second(move |stream, bytes| {
+            in_pieces(stream, &joined(&[&interim, &usual_head(), bytes]), n, n);
+            true
+        });
+        assert_eq!(outcome.attempts, 1, "{text}");
+        assert!(straight > SIZE / 2, "{straight} bytes after {text}");
+    }
+}
+
+#[test]
 fn what_is_not_sent_as_it_is_is_not_received_in_place() {
     let _alone = alone();
     let length = format!("Content-Length: {SIZE}\r\n");
