@@ -29,12 +29,13 @@ unsafe impl Send for Context {}
 
 impl Context {
     fn new() -> Context {
-        // SAFETY: each object is checked, and lives as long as the process.
+        // SAFETY: each object is checked, and lives as long as the process, but for the key's maker, which is used no more.
         unsafe {
             let mut key = ptr::null_mut();
             let maker = ssl::EVP_PKEY_CTX_new_id(ssl::EVP_PKEY_ED25519, ptr::null_mut());
             assert!(!maker.is_null() && ssl::EVP_PKEY_keygen_init(maker) == 1);
             assert_eq!(ssl::EVP_PKEY_keygen(maker, &raw mut key), 1);
+            ssl::EVP_PKEY_CTX_free(maker);
             let certificate = ssl::X509_new();
             assert!(!certificate.is_null() && ssl::X509_set_version(certificate, 2) == 1);
             ssl::X509_gmtime_adj(ssl::X509_getm_notBefore(certificate), 0);
