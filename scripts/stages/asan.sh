@@ -12,7 +12,7 @@ export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string
 # Whatever runs in threads, calls back, fails or ends; not what reads the header, the log or the ABI, nor what goes the same
 # ways through the code as these and mostly waits.
 tests=(batch callbacks cancel connections cuda_batch cuda_broken cuda_buffers cuda_events cuda_failures cuda_lifecycle cuda_memory cuda_reads
-  error_replies faults files_read files_write hedging limits name_lookup protocol ranges resume retry shutdown threads)
+  error_replies faults files_read files_write hedging limits name_lookup protocol ranges resume retry shutdown straight threads)
 with() { printf -- '--test %s ' "$@"; }
 cargo_sanitized test --features fault-injection --lib $(with planted fork "${tests[@]}") --no-run
 

@@ -144,9 +144,10 @@ impl ResponseHead {
             b'h' => {
                 if let Some(rest) = line.strip_prefix(b"HTTP/") {
                     self.clear();
-                    let mut words = rest.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-                    let status = words.nth(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
-                    self.status = status.unwrap_or(0);
+                    let mut words = rest.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+                    // Three digits, whatever follows: what libcurl takes for an interim reply has to be one here too.
+                    let digits = words.nth(1).and_then(|word| word.get(..3)).and_then(number);
+                    self.status = digits.and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
                 }
             }
             b'c' => {

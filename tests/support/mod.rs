@@ -7,6 +7,7 @@ pub mod child;
 pub mod cuda;
 pub mod files;
 pub mod relay;
+pub mod tls;
 
 use raskio::client::{Client, Hooks, OnShutDown};
 use raskio::config::{Backend, Config, Overrides};

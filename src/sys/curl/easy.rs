@@ -2,9 +2,9 @@
 
 mod callbacks;
 
-use self::callbacks::{Hooks, on_body, on_header, on_trace};
+use self::callbacks::{Hooks, Raw, on_body, on_header, on_trace};
 use super::sockets::{self, Sockets};
-use super::straight::{Placed, Straight};
+use super::straight::{Connection, Placed, Straight};
 use super::url::Url;
 use super::{Share, missing};
 use crate::error::{Error, ErrorKind, Result};
@@ -156,6 +156,7 @@ impl<H: Handler> Easy<H> {
         // SAFETY: libcurl is initialised (a client exists), and null is checked.
         let raw = NonNull::new(unsafe { curl_sys::curl_easy_init() }).ok_or_else(out_of_memory)?;
         let hooks = Box::new(Hooks {
+            raw: Raw(raw),
             handler,
             placed: Placed::default(),
             panicked: false,
@@ -337,18 +338,12 @@ impl<H: Handler> Easy<H> {
 
     /// libcurl's number of the connection that it uses or used last, if there is one.
     pub(super) fn connection(&self) -> Option<i64> {
-        let mut number: i64 = -1;
-        // SAFETY: this info is a curl_off_t, and the pointer is to one.
-        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), missing::CURLINFO_CONN_ID, &raw mut number) };
-        (number >= 0).then_some(number)
+        Raw(self.raw).number()
     }
 
     /// The socket of that connection, while it is open. libcurl looks through all connections for it.
     pub(super) fn socket(&self) -> Option<curl_sys::curl_socket_t> {
-        let mut socket: curl_sys::curl_socket_t = -1;
-        // SAFETY: this info is a socket, and the pointer is to one.
-        unsafe { curl_sys::curl_easy_getinfo(self.raw.as_ptr(), missing::CURLINFO_ACTIVESOCKET, &raw mut socket) };
-        (socket >= 0).then_some(socket)
+        Raw(self.raw).socket()
     }
 
     /// Has libcurl stop receiving, and not wait for its socket any more; or go on, and run it at its next chance, whether it had

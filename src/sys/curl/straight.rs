@@ -7,9 +7,10 @@
 //! without looking at them, by their place in its own buffer, and that place is the proof that they are the same ones.
 //!
 //! Nothing is taken on trust:
-//! - a socket is plain once bytes that were received from it were handed to a transfer at the very place where libcurl had them
-//!   put, and belongs to the transfer that got the last bytes which came from it. So TLS, a proxy's tunnel or a later libcurl that
-//!   keeps bytes elsewhere never get here;
+//! - a socket is plain once bytes that were received from it were handed to a transfer of its own connection at the very place where
+//!   libcurl had them put. So TLS, a proxy's tunnel or a later libcurl that keeps bytes elsewhere never get here. The place alone says
+//!   nothing: all transfers share one buffer, and what OpenSSL had received ahead appears there without a call of `recv`;
+//! - it belongs to the last transfer of that connection, by libcurl's number, that was handed something of it;
 //! - bytes that were put straight into their place have to be handed on next, in order and from the same place. If they are not,
 //!   that attempt fails and is made again, and the process receives in libcurl's way from then on.
 //!
@@ -39,11 +40,27 @@ pub trait Taker {
     fn lent(&mut self, at: usize, n: usize);
 }
 
+/// The connection of a transfer, as libcurl knows it now.
+pub trait Connection {
+    /// Its number, never used again.
+    fn number(&self) -> Option<i64>;
+    /// Its socket. libcurl looks through all connections for it.
+    fn socket(&self) -> Option<c_int>;
+}
+
+/// A socket whose bytes are handed on where they were received.
+struct Plain {
+    /// Its connection's number.
+    connection: i64,
+    /// `None`: no transfer that is under way.
+    taker: Option<NonNull<dyn Taker>>,
+}
+
 /// Who takes what from which socket of one multi handle.
 #[derive(Default)]
 pub struct Straight {
-    /// By plain socket; `None`: no transfer that is under way.
-    takers: Numbered<i64, Option<NonNull<dyn Taker>>>,
+    /// By socket.
+    plain: Numbered<i64, Plain>,
     /// The socket that libcurl received from last, and where the bytes are.
     last: Option<(c_int, usize, usize)>,
 }
@@ -108,20 +125,37 @@ impl Straight {
 
     /// The socket leads to nobody any more.
     pub fn closed(&mut self, socket: c_int) {
-        self.takers.remove(&socket.into());
+        self.plain.remove(&socket.into());
         self.last = None;
     }
 
     /// The transfer is about to be taken out.
     pub fn forget(&mut self, placed: &mut Placed, taker: *const c_void) {
-        if let Some(socket) = std::mem::take(placed).socket {
-            let known = self.takers.get_mut(&socket.into());
-            // It may lead to a later one by now.
-            if let Some(known) = known.filter(|known| known.is_some_and(|known| ptr::eq(known.as_ptr().cast(), taker)))
-            {
-                *known = None;
-            }
+        self.leave(std::mem::take(placed).socket, taker);
+    }
+
+    /// This socket, if it is one, does not lead to this taker any more.
+    fn leave(&mut self, socket: Option<c_int>, taker: *const c_void) {
+        let plain = socket.and_then(|socket| self.plain.get_mut(&socket.into()));
+        // It may lead to a later one by now.
+        if let Some(plain) =
+            plain.filter(|plain| plain.taker.is_some_and(|known| ptr::eq(known.as_ptr().cast(), taker)))
+        {
+            plain.taker = None;
         }
+    }
+
+    /// The socket leads to this taker, and `known` does not.
+    fn leads(
+        &mut self,
+        socket: c_int,
+        connection: i64,
+        taker: NonNull<dyn Taker>,
+        known: Option<c_int>,
+    ) -> Option<c_int> {
+        self.leave(known, taker.as_ptr().cast_const().cast());
+        self.plain.insert(socket.into(), Plain { connection, taker: Some(taker) });
+        Some(socket)
     }
 }
 
@@ -134,28 +168,37 @@ impl Drop for Running {
     }
 }
 
-/// libcurl hands `n` bytes of a body at `at` to this taker. Returns the socket that leads to it, which is `known` so far.
-pub fn body_came(taker: NonNull<dyn Taker>, known: Option<c_int>, at: usize, n: usize) -> Option<c_int> {
+/// libcurl hands `n` bytes of a body at `at` to this taker, whose connection is `own`. Returns the socket that leads to it, which is
+/// `known` so far.
+pub fn body_came(
+    taker: NonNull<dyn Taker>,
+    known: Option<c_int>,
+    own: &impl Connection,
+    at: usize,
+    n: usize,
+) -> Option<c_int> {
     // SAFETY: promised to `Straight::run`; no other reference to it lives while a handler's callback runs.
     let Some(straight) = (unsafe { CURRENT.get().as_mut() }) else { return known };
-    match straight.last {
-        Some((socket, start, end)) if start <= at && at + n <= end => {
-            if known != Some(socket) {
-                straight.takers.insert(socket.into(), Some(taker));
-            }
-            Some(socket)
-        }
-        _ => known,
+    let Some((socket, start, end)) = straight.last else { return known };
+    if known == Some(socket) || at < start || at + n > end {
+        return known;
     }
+    // Those that were received last may be another transfer's, and these come from where libcurl kept them.
+    let Some(number) = own.number() else { return known };
+    let is_own = match straight.plain.get(&socket.into()) {
+        Some(plain) => plain.connection == number,
+        None => own.socket() == Some(socket),
+    };
+    if is_own { straight.leads(socket, number, taker, known) } else { known }
 }
 
-/// libcurl hands a header to this taker. Returns the socket that it came from, if that is a plain one.
-pub fn header_came(taker: NonNull<dyn Taker>) -> Option<c_int> {
+/// libcurl hands a header to this taker, to which no socket leads yet. Returns the one that it came from, if that is a plain one.
+pub fn header_came(taker: NonNull<dyn Taker>, own: &impl Connection) -> Option<c_int> {
     // SAFETY: as above.
     let straight = unsafe { CURRENT.get().as_mut() }?;
     let (socket, ..) = straight.last?;
-    *straight.takers.get_mut(&socket.into())? = Some(taker);
-    Some(socket)
+    let connection = straight.plain.get(&socket.into())?.connection;
+    (own.number() == Some(connection)).then(|| straight.leads(socket, connection, taker, None))?
 }
 
 /// AMD's processors copy a page to an address that is 1 to 63 bytes further into its page than the source is into its own at a third of
@@ -200,7 +243,7 @@ unsafe extern "C" fn receive(socket: c_int, to: *mut c_void, len: usize, flags: 
     }
     // SAFETY: promised to `Straight::run`; libcurl runs, and calls nobody back now.
     let straight = unsafe { &mut *current };
-    let taker = straight.takers.get(&socket.into()).copied().flatten();
+    let taker = straight.plain.get(&socket.into()).and_then(|plain| plain.taker);
     if let Some(mut taker) = taker.filter(|_| !GIVEN_UP.load(Ordering::Relaxed)) {
         // SAFETY: a taker is forgotten before its transfer leaves the multi handle, which owns it until then. libcurl calls
         // nobody back now, so nobody else reaches it.
@@ -327,10 +370,29 @@ mod tests {
             unsafe { receive(self.here.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), flags) }
         }
 
+        fn own(&self) -> Numbers {
+            Numbers { number: 7, socket: self.here.as_raw_fd() }
+        }
+
         /// libcurl hands bytes of its buffer to the transfer.
         fn hand_on(&mut self, from: usize, n: usize) {
             let at = self.buffer.as_ptr() as usize + from;
-            self.room.placed.socket = body_came(self.taker(), self.room.placed.socket, at, n);
+            self.room.placed.socket = body_came(self.taker(), self.room.placed.socket, &self.own(), at, n);
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Numbers {
+        number: i64,
+        socket: c_int,
+    }
+
+    impl Connection for Numbers {
+        fn number(&self) -> Option<i64> {
+            Some(self.number)
+        }
+        fn socket(&self) -> Option<c_int> {
+            Some(self.socket)
         }
     }
 
@@ -342,7 +404,7 @@ mod tests {
         let _running = unsafe { Straight::run(&raw mut straight) };
         assert_eq!((bench.receive(b"head body", 0), &bench.buffer[..9]), (9, &b"head body"[..]));
         let elsewhere = [0u8; 4];
-        assert_eq!(body_came(bench.taker(), None, elsewhere.as_ptr() as usize, 4), None, "as over TLS");
+        assert_eq!(body_came(bench.taker(), None, &bench.own(), elsewhere.as_ptr() as usize, 4), None, "as over TLS");
         bench.hand_on(5, 4);
         assert_eq!(bench.room.placed.socket, Some(socket));
         assert_eq!(
@@ -368,13 +430,53 @@ mod tests {
         // SAFETY: as above.
         let _running = unsafe { Straight::run(&raw mut straight) };
         assert_eq!(bench.receive(b"head", 0), 4);
-        assert_eq!(header_came(bench.taker()), None, "it is not known to be plain");
+        assert_eq!(header_came(bench.taker(), &bench.own()), None, "it is not known to be plain");
         bench.hand_on(0, 4);
         let taker = bench.taker().as_ptr().cast_const().cast();
         straight.forget(&mut bench.room.placed, taker);
         assert_eq!((bench.receive(b"next", 0), &bench.buffer[..4]), (4, &b"next"[..]));
-        assert_eq!(header_came(bench.taker()), Some(socket));
+        assert_eq!(header_came(bench.taker(), &bench.own()), Some(socket));
         assert_eq!((bench.receive(b"straight", 0), &bench.room.bytes[..]), (8, &b"straight"[..]));
+    }
+
+    #[test]
+    fn a_transfer_of_another_connection_takes_nothing_though_its_bytes_are_where_those_of_this_one_were() {
+        let (mut straight, mut bench, mut other) = (Straight::default(), Bench::new(), Bench::new());
+        let socket = bench.here.as_raw_fd();
+        let (at, elsewhere) = (bench.buffer.as_ptr() as usize, Numbers { number: 8, socket: other.here.as_raw_fd() });
+        // SAFETY: as above.
+        let _running = unsafe { Straight::run(&raw mut straight) };
+        // The second time the socket is known to be plain.
+        for _ in 0..2 {
+            assert_eq!(bench.receive(b"0123456789", 0), 10);
+            // What TLS received ahead of this, say.
+            assert_eq!(body_came(other.taker(), None, &elsewhere, at, 8), None);
+            assert_eq!(header_came(other.taker(), &elsewhere), None);
+            bench.hand_on(0, 10);
+            assert_eq!(bench.room.placed.socket, Some(socket));
+            assert_eq!((bench.receive(b"straight", 0), &bench.room.bytes[..]), (8, &b"straight"[..]));
+            assert_eq!(bench.room.placed.told(at, 8), Told::InPlace);
+            let taker = bench.taker().as_ptr().cast_const().cast();
+            straight.forget(&mut bench.room.placed, taker);
+        }
+        assert_eq!(other.room.bytes, [0; 8]);
+    }
+
+    #[test]
+    fn no_socket_leads_to_a_transfer_that_went_on_by_another_connection() {
+        let (mut straight, mut bench, mut next) = (Straight::default(), Bench::new(), Bench::new());
+        // SAFETY: as above.
+        let _running = unsafe { Straight::run(&raw mut straight) };
+        bench.receive(b"body", 0);
+        bench.hand_on(0, 4);
+        next.receive(b"body", 0);
+        let at = next.buffer.as_ptr() as usize;
+        let known = body_came(bench.taker(), bench.room.placed.socket, &Numbers { number: 8, ..next.own() }, at, 4);
+        assert_eq!(known, Some(next.here.as_raw_fd()));
+        bench.room.placed.socket = known;
+        let taker = bench.taker().as_ptr().cast_const().cast();
+        straight.forget(&mut bench.room.placed, taker);
+        assert!(straight.plain.values().all(|plain| plain.taker.is_none()), "one leads to what is gone");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What libcurl calls while it runs a transfer.
 
 use super::super::missing;
-use super::super::straight::{self, Placed, Taker, Told};
+use super::super::straight::{self, Connection, Placed, Taker, Told};
 use super::Handler;
 use crate::sys::mem::Span;
 use curl_sys::CURL;
@@ -11,10 +11,32 @@ use std::ptr::NonNull;
 
 /// What they reach.
 pub struct Hooks<H> {
+    /// The handle whose they are, only to be asked for its connection.
+    pub raw: Raw,
     pub handler: H,
     pub placed: Placed,
     pub panicked: bool,
     pub error_text: [c_char; curl_sys::CURL_ERROR_SIZE],
+}
+
+/// A handle that is alive.
+#[derive(Clone, Copy)]
+pub struct Raw(pub NonNull<CURL>);
+
+impl Connection for Raw {
+    fn number(&self) -> Option<i64> {
+        let mut number: i64 = -1;
+        // SAFETY: this info is a curl_off_t, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.0.as_ptr(), missing::CURLINFO_CONN_ID, &raw mut number) };
+        (number >= 0).then_some(number)
+    }
+
+    fn socket(&self) -> Option<curl_sys::curl_socket_t> {
+        let mut socket: curl_sys::curl_socket_t = -1;
+        // SAFETY: this info is a socket, and the pointer is to one.
+        unsafe { curl_sys::curl_easy_getinfo(self.0.as_ptr(), missing::CURLINFO_ACTIVESOCKET, &raw mut socket) };
+        (socket >= 0).then_some(socket)
+    }
 }
 
 /// The last lines of defence: what libcurl calls may not unwind into it.
@@ -72,7 +94,7 @@ pub extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usi
     let goes_on = hooks.guarded(false, |hooks| match hooks.placed.told(data as usize, n) {
         Told::InPlace => hooks.handler.placed(n),
         Told::There => {
-            hooks.placed.socket = straight::body_came(taker, hooks.placed.socket, data as usize, n);
+            hooks.placed.socket = straight::body_came(taker, hooks.placed.socket, &hooks.raw, data as usize, n);
             // SAFETY: libcurl passes `n` bytes.
             hooks.handler.body(unsafe { bytes(data, n) })
         }
@@ -92,7 +114,7 @@ pub extern "C" fn on_header<H: Handler>(data: *mut c_char, size: usize, count: u
     let hooks = unsafe { taker.as_mut() };
     hooks.guarded(missing::CURL_WRITEFUNC_ERROR, |hooks| {
         if hooks.placed.socket.is_none() {
-            hooks.placed.socket = straight::header_came(taker);
+            hooks.placed.socket = straight::header_came(taker, &hooks.raw);
         }
         // SAFETY: libcurl passes `n` bytes.
         hooks.handler.header(unsafe { bytes(data, n) });

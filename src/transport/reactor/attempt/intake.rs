@@ -22,8 +22,9 @@ impl Attempt {
             return None;
         }
         let Body::Wanted { skip: 0, left } = self.body else { return None };
-        // Without one the body is chunked, or ends where the connection does.
-        self.head.content_length?;
+        // Without one the body is chunked, or ends where the connection does. It may be less than the range has: then what comes next is
+        // the reply to another request, which libcurl may have sent before this one is taken out.
+        let left = left.min(self.head.content_length?.saturating_sub(self.received));
         let from = self.transfer.missing()?.start;
         let Some(Job::Read { sink, .. }) = self.transfer.job_mut() else { return None };
         let room = sink.lend().filter(|room| !curl::is_slow(room.address(), from))?;
