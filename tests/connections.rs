@@ -55,6 +55,25 @@ fn several_reactors_open_no_more_connections_than_requests_may_be_in_flight() {
     assert!(opened <= u64::from(BUDGET), "{opened}");
 }
 
+/// A small budget limits what is in flight, not what is kept for later.
+#[test]
+fn more_servers_than_requests_may_be_in_flight_keep_their_connections() {
+    let servers: Vec<Server> = (0..16).map(|_| server_of(100)).collect();
+    for reactors in [1, 4] {
+        let client = TestClient::with(Backend::MultiPoll, |options| {
+            options.num_reactors = Some(reactors);
+            options.max_concurrent_requests = Some(4);
+        });
+        let objects: Vec<_> = servers.iter().map(|server| client.open(&server.url("/data"))).collect();
+        for _ in 0..20 {
+            objects.iter().for_each(|object| drop(read(object, 0, 100)));
+        }
+        // Any reactor may take a request: in the end each has a connection to each server.
+        let (opened, most) = (client.stats().connections_opened, 16 * u64::from(reactors));
+        assert!(opened <= most, "{opened} connections to 16 servers, {reactors} reactors");
+    }
+}
+
 /// Case 18: the end is announced.
 #[test]
 fn a_server_that_closes_after_each_reply_costs_no_attempt() {
