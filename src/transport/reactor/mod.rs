@@ -2,6 +2,7 @@
 
 mod admission;
 pub mod attempt;
+pub mod board;
 mod ends;
 pub mod engine;
 mod hedge;
@@ -20,7 +21,8 @@ use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
 use crate::transport::lanes::Lanes;
 use attempt::{Attempt, Slot, Verdict};
-use engine::{Engine, Member, Message, Pace, Stop};
+use board::Pace;
+use engine::{Engine, Member, Message, Stop};
 use hedge::Seconds;
 use names::Tell;
 use std::collections::VecDeque;
