@@ -376,7 +376,8 @@ typedef struct raskio_client_options {
   uint32_t num_threads;
   /**
    * Requests in flight at most, one budget over all reactors; RASKIO_UNLIMITED: no limit.
-   * KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256.
+   * KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256. A reactor keeps as many connections, but at
+   * least 64, unless that is more than the open-file limit bears over all reactors.
    */
   uint32_t max_concurrent_requests;
   /** Attempts of one request, the first included; 1: never retry. KVIKIO_HTTP_MAX_ATTEMPTS; default 3. */

@@ -55,6 +55,25 @@ fn several_reactors_open_no_more_connections_than_requests_may_be_in_flight() {
     assert!(opened <= u64::from(BUDGET), "{opened}");
 }
 
+/// A small budget limits what is in flight, not what is kept for later.
+#[test]
+fn more_servers_than_requests_may_be_in_flight_keep_their_connections() {
+    let servers: Vec<Server> = (0..16).map(|_| server_of(100)).collect();
+    for reactors in [1, 4] {
+        let client = TestClient::with(Backend::MultiPoll, |options| {
+            options.num_reactors = Some(reactors);
+            options.max_concurrent_requests = Some(4);
+        });
+        let objects: Vec<_> = servers.iter().map(|server| client.open(&server.url("/data"))).collect();
+        for _ in 0..20 {
+            objects.iter().for_each(|object| drop(read(object, 0, 100)));
+        }
+        // Any reactor may take a request: in the end each has a connection to each server.
+        let (opened, most) = (client.stats().connections_opened, 16 * u64::from(reactors));
+        assert!(opened <= most, "{opened} connections to 16 servers, {reactors} reactors");
+    }
+}
+
 /// Case 18: the end is announced.
 #[test]
 fn a_server_that_closes_after_each_reply_costs_no_attempt() {
@@ -336,20 +355,14 @@ fn a_server_with_a_listen_queue_of_5_loses_no_connection() {
     for backend in [Backend::MultiPoll, Backend::EasyThreadpool] {
         // Quicker and slower than the 3 ms in which a burst of connections would have to be taken.
         for work in [Duration::ZERO, Duration::from_millis(3)] {
-            let lost = || {
-                let (url, server) = server_that_takes_turns(200, work);
-                let client = TestClient::new(backend);
-                start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
-                    .succeeds();
-                server.join().unwrap()
-            };
-            // None on a quiet machine. On a busy one, a server that was held up looks as if it answered many at once; not twice
-            // in a row. All connections at once lose more than a hundred each time.
-            let mut all: Vec<u32> = Vec::new();
-            while all.len() < 2 && all.iter().all(|&lost| lost > 10) {
-                all.push(lost());
-            }
-            assert!(all.iter().any(|&lost| lost <= 10), "{all:?} dropped; {backend:?}, {work:?} a request");
+            let (url, server) = server_that_takes_turns(200, work);
+            let client = TestClient::new(backend);
+            start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
+                .succeeds();
+            let lost = server.join().unwrap();
+            // None, but where a busy machine lets the server say nothing for a quarter of a second: then ten are opened at a time, so that
+            // one that is dead holds up nobody. To take it for one that answers many at once loses more than a hundred.
+            assert!(lost <= 10, "{lost} dropped; {backend:?}, {work:?} a request");
         }
     }
 }

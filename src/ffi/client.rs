@@ -72,7 +72,8 @@ pub struct raskio_client_options {
     /// Threads of EASY_THREADPOOL, at least 1, and at most those for local files. KVIKIO_NTHREADS; default 16.
     pub num_threads: u32,
     /// Requests in flight at most, one budget over all reactors; RASKIO_UNLIMITED: no limit.
-    /// KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256.
+    /// KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS (there 0 is no limit); default 256. A reactor keeps as many connections, but at
+    /// least 64, unless that is more than the open-file limit bears over all reactors.
     pub max_concurrent_requests: u32,
     /// Attempts of one request, the first included; 1: never retry. KVIKIO_HTTP_MAX_ATTEMPTS; default 3.
     pub max_attempts: u32,

@@ -59,6 +59,9 @@ struct Level {
     fewer: Option<usize>,
     /// More is not better.
     last: bool,
+    /// It answered the last of as many as at first as soon as the first, after so long: a burst, which may be all that a server
+    /// had to say that takes turns and was held up. More at a time would prove it, but do not fit into its queue.
+    burst: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -143,6 +146,9 @@ impl Server {
             self.before_silence.get_or_insert(self.at_a_time);
             self.go_on_with(self.at_a_time * 2);
         }
+        if let Some(at) = self.in_doubt(now) {
+            return Err(at);
+        }
         if self.new.len() >= self.at_a_time {
             return Err(self.new.front().map_or(now, |new| new.since) + NEW_FOR);
         }
@@ -158,6 +164,39 @@ impl Server {
         let last = self.new.len() + 1 == self.at_a_time;
         self.new.push_back(New { id, since: now, last });
         Ok(id)
+    }
+
+    /// A burst of answers is believed if nothing is said for a while to those that are opened after it. When to ask again, if
+    /// nothing may be opened until that is found out.
+    fn in_doubt(&mut self, now: Instant) -> Option<Instant> {
+        if self.at_a_time > AT_FIRST || self.level.last {
+            return None;
+        }
+        let first = self.level.first;
+        let Some(burst) = self.level.burst else {
+            // The rest of a burst may still come, soon. What is opened meanwhile would be neither of it nor after it.
+            let begun = (WORTH_MORE..Duration::MAX).contains(&self.level.soon);
+            let last = self.new.iter().find(|new| begun && new.last && new.id >= first)?;
+            return Some(last.since + self.level.as_soon()).filter(|&late| late > now);
+        };
+        let older = self.new.iter().take_while(|new| new.id < first).count();
+        let Some(after) = self.new.get(older) else {
+            return self.new.front().filter(|_| older > 1).map(|new| new.since + NEW_FOR);
+        };
+        let believed = after.since + Level::silence_after(burst);
+        if believed <= now {
+            self.more(burst);
+            return None;
+        }
+        (self.new.len() >= self.at_a_time).then_some(believed)
+    }
+
+    /// The server works on all of them at once, and answers so soon.
+    fn more(&mut self, soon: Duration) {
+        self.level.soon = soon;
+        self.level.burst = None;
+        self.level.first_few = self.next..self.next;
+        self.go_on_with(self.at_a_time * MORE);
     }
 
     fn go_on_with(&mut self, at_a_time: usize) {
@@ -179,13 +218,25 @@ impl Server {
         if self.level.first_few.contains(&id) {
             self.level.soon = self.level.soon.min(took);
         }
-        if self.level.last || !new.last || id < self.level.first || took < WORTH_MORE {
+        if self.level.last || id < self.level.first {
             return;
         }
-        // Half of what taking turns would cost if they were twice as many.
-        if took <= self.level.soon.saturating_mul(3) / 2 {
-            self.level.soon = took;
-            self.go_on_with(self.at_a_time * MORE);
+        if let Some(burst) = self.level.burst.take() {
+            // If it was soon, that was none: it had been held up. If not, nobody wanted a connection when it was believed.
+            if took >= Level::silence_after(burst) {
+                self.more(burst);
+            }
+            return;
+        }
+        if !new.last || took < WORTH_MORE {
+            return;
+        }
+        if took <= self.level.as_soon() {
+            if self.at_a_time > AT_FIRST {
+                self.more(took);
+            } else {
+                self.level = Level { burst: Some(took), ..Level::from(self.next) };
+            }
         } else {
             self.at_a_time = self.level.fewer.unwrap_or(self.at_a_time);
             self.level.last = true;
@@ -196,7 +247,19 @@ impl Server {
 impl Level {
     /// Nothing is known but that openings from this one on belong to it.
     fn from(first: u64) -> Level {
-        Level { first, soon: Duration::MAX, first_few: first..first + AT_FIRST as u64, fewer: None, last: false }
+        let first_few = first..first + AT_FIRST as u64;
+        Level { first, soon: Duration::MAX, first_few, fewer: None, last: false, burst: None }
+    }
+
+    /// What counts as soon for the last of them: half of what taking turns would cost if they were twice as many.
+    fn as_soon(&self) -> Duration {
+        self.soon.saturating_mul(3) / 2
+    }
+
+    /// How long a server says nothing after such a burst if it is to be believed. One that takes turns worked on five in that
+    /// time, and on four of them in a third of it: on each in a twelfth at most, and what is new does not wait for more than two.
+    fn silence_after(burst: Duration) -> Duration {
+        WORTH_MORE.max(burst / 4)
     }
 }
 
@@ -292,9 +355,9 @@ mod tests {
         }
     }
 
-    /// A server with a thread for each connection, whose listen queue holds 6, answers after 25 ms and accepts one
+    /// A server with a thread for each connection, whose listen queue holds 6, answers after `latency` and accepts one
     /// connection each `accepts`. When each of `count` was opened; panics if one does not fit into the queue.
-    fn opened_at_a_server_with_threads(count: usize, accepts: Duration) -> Vec<Duration> {
+    fn opened_at_a_server_with_threads(count: usize, latency: Duration, accepts: Duration) -> Vec<Duration> {
         const QUEUE: usize = 6;
         let (gate, _) = gate();
         let begin = Instant::now();
@@ -302,7 +365,7 @@ mod tests {
         let (mut now, mut may_accept, mut opened) = (begin, begin, Vec::new());
         while opened.len() < count {
             while !queue.is_empty() && may_accept <= now {
-                accepted.push_back((now + Duration::from_millis(25), queue.pop_front().unwrap()));
+                accepted.push_back((now + latency, queue.pop_front().unwrap()));
                 may_accept = now + accepts;
             }
             while accepted.front().is_some_and(|(answer, _)| *answer <= now) {
@@ -322,20 +385,24 @@ mod tests {
 
     #[test]
     fn a_server_that_works_on_all_at_once_gets_hundreds_soon_without_filling_a_short_listen_queue() {
-        for accepts in [0, 50, 100, 200] {
-            let opened = opened_at_a_server_with_threads(256, Duration::from_micros(accepts));
-            assert!(opened[63] < Duration::from_millis(60), "{:?}", opened[63]);
-            assert!(opened[255] < Duration::from_millis(120), "{:?}", opened[255]);
+        // To believe the first burst takes 20 ms of each of these, a quarter of an answer where that is more.
+        for (latency, soon, hundreds) in [(25, 75, 122), (50, 125, 175), (100, 230, 280)] {
+            for accepts in [0, 50, 100, 200] {
+                let [latency, soon, hundreds] = [latency, soon, hundreds].map(Duration::from_millis);
+                let opened = opened_at_a_server_with_threads(256, latency, Duration::from_micros(accepts));
+                assert!(opened[63] < soon, "{latency:?}: {:?}", opened[63]);
+                assert!(opened[255] < hundreds, "{latency:?}: {:?}", opened[255]);
+            }
         }
     }
 
     #[test]
     fn a_server_that_answers_many_at_once_gets_more_and_one_that_takes_turns_does_not() {
         let ms = Duration::from_millis;
-        // All answer after 25 ms: more each time.
+        // All answer after 25 ms: more, once that was no accident, and then each time.
         let (parallel, _) = gate();
         let mut now = Instant::now();
-        for expected in [5, 40] {
+        for expected in [5, 5, 40] {
             let opened = now;
             let open = all(&parallel, &mut now);
             assert_eq!(open.len(), expected);
@@ -356,6 +423,61 @@ mod tests {
                 open.pop_front().unwrap().answered(now);
             }
             assert_eq!(open.len(), 4, "5 at a time, as at first");
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum HeldUp {
+        Server,
+        Client,
+    }
+
+    /// Reads of a server that takes turns, `work` each, from a listen queue that holds 6, while one of the two sides does nothing
+    /// from `from` on for `time`. How many connections did not fit into the queue.
+    fn lost_by_one_that_takes_turns(work: Duration, who: HeldUp, from: Duration, time: Duration) -> usize {
+        const QUEUE: usize = 6;
+        // No timer is finer.
+        let tick = (work / 10).max(Duration::from_micros(50));
+        let (gate, _) = gate();
+        let begin = Instant::now();
+        let mut now = begin;
+        let (mut queue, mut said, mut left, mut lost) = (VecDeque::new(), Vec::<Opening>::new(), work, 0);
+        while now < begin + from + time + 60 * work {
+            let held_up = (from..from + time).contains(&(now - begin)).then_some(who);
+            if held_up != Some(HeldUp::Client) {
+                // As a reactor does: it opens what it may, and then sees what has come.
+                while let Ok(opening) = gate.enter(SERVER, 0, now) {
+                    queue.push_back(opening);
+                    // The first is being worked on.
+                    lost += usize::from(queue.len() > QUEUE + 1);
+                }
+                said.drain(..).for_each(|opening| opening.answered(now));
+            }
+            if held_up != Some(HeldUp::Server) && !queue.is_empty() {
+                left = left.saturating_sub(tick);
+                if left.is_zero() {
+                    said.extend(queue.pop_front());
+                    left = work;
+                }
+            }
+            now += tick;
+        }
+        lost
+    }
+
+    /// Then all its answers come together, like those of one that works on all of them at once.
+    #[test]
+    fn a_server_that_takes_turns_and_was_held_up_once_loses_no_connection() {
+        for work in [50, 1000, 3000, 5000, 10_000, 15_000, 25_000].map(Duration::from_micros) {
+            for from in [0, 1, 7, 100].map(Duration::from_millis) {
+                // As long as it is not taken for dead.
+                for time in (10..250).step_by(10).map(Duration::from_millis).filter(|&time| time + work * 6 < NEW_FOR) {
+                    for who in [HeldUp::Server, HeldUp::Client] {
+                        let lost = lost_by_one_that_takes_turns(work, who, from, time);
+                        assert_eq!(lost, 0, "{work:?} each, the {who:?} held up for {time:?} after {from:?}");
+                    }
+                }
+            }
         }
     }
 
@@ -396,7 +518,7 @@ mod tests {
     fn a_server_that_drops_connections_gets_fewer() {
         let (gate, _) = gate();
         let mut now = Instant::now();
-        for expected in [5, 40] {
+        for expected in [5, 5, 40] {
             let open = all(&gate, &mut now);
             assert_eq!(open.len(), expected);
             now += Duration::from_millis(25);

@@ -1,6 +1,7 @@
 //! What ends before its time: operations that are over, stalls, a shutdown, a fault.
 
 use super::attempt::Slot;
+use super::board::Board;
 use super::engine::{self, Message};
 use super::{FAULT_PAUSE, Local};
 use crate::error::{Error, Result};
@@ -81,7 +82,7 @@ impl Local {
     pub(super) fn end_everything(&mut self) {
         loop {
             self.take_messages();
-            let mut rest = self.engine.boards().flat_map(engine::Board::close).collect::<Vec<_>>();
+            let mut rest = self.engine.boards().flat_map(Board::close).collect::<Vec<_>>();
             rest.extend(self.queue.drain());
             rest.extend(self.timers.sweep(|_| true));
             rest.extend(self.waiting.sweep(|_| true));

@@ -16,16 +16,20 @@ use std::time::Instant;
 
 /// File descriptors left to the host and to RaskIO's own use when a budget is cut to the open-file limit.
 const RESERVED_FILES: u64 = 64;
+/// Connections that a reactor keeps at least, however small the budget: a program that reads from dozens of servers, a few requests at
+/// a time, would open one for nearly every request. An idle one costs a descriptor and, with TLS, some tens of KiB.
+const KEPT: u32 = 64;
 
 /// The row in [`crate::transport::KINDS`].
 pub const KIND: Kind = Kind { name: "MULTI_POLL", backend: Backend::MultiPoll, start };
 
 fn start(config: &Config, stats: Arc<Stats>) -> Result<Arc<dyn Transport>> {
-    let budget = budget_within_open_files(config.max_concurrent_requests, limits::open_file_limit());
-    // Any one reactor may use the whole budget, and must not close a connection that it will need again.
+    let open_files = limits::open_file_limit();
+    let budget = budget_within_open_files(config.max_concurrent_requests, open_files);
+    let kept = connections_kept(budget, config.num_reactors, open_files);
     // Requests of one read may go anywhere, so they go where there is time for them.
     let shared = config.dispatch == Dispatch::PerChunk && config.num_reactors > 1;
-    let engine = Engine::new(config, stats, config.num_reactors, budget, Some(budget), shared)?;
+    let engine = Engine::new(config, stats, config.num_reactors, kept, Some(budget), shared)?;
     Ok(Arc::new(ReactorPool::start(engine, config.dispatch)?))
 }
 
@@ -151,11 +155,21 @@ fn rooms(parts: usize, requests: usize) -> Option<Vec<Vec<Transfer>>> {
     (0..parts).map(room).collect()
 }
 
+/// Connections that the open-file limit can bear: a very small one keeps half for the host.
+fn bearable(limit: u64) -> u32 {
+    u32::try_from(limit.saturating_sub(RESERVED_FILES).max(limit / 2).max(1)).unwrap_or(UNLIMITED)
+}
+
+/// Connections that each reactor keeps. Any one may use the whole budget, and must not close one that it will need again. Those
+/// beyond the budget are for other servers, as many as the open-file limit bears over all reactors.
+fn connections_kept(budget: u32, reactors: u32, limit: Option<u64>) -> u32 {
+    budget.max(limit.map_or(KEPT, |limit| KEPT.min(bearable(limit) / reactors.max(1))))
+}
+
 /// A budget that the open-file limit can bear: a connection is a file.
 fn budget_within_open_files(budget: u32, limit: Option<u64>) -> u32 {
     let Some(limit) = limit else { return budget };
-    // A very small limit keeps half for the host.
-    let bearable = u32::try_from(limit.saturating_sub(RESERVED_FILES).max(limit / 2).max(1)).unwrap_or(UNLIMITED);
+    let bearable = bearable(limit);
     if budget <= bearable {
         return budget;
     }
@@ -181,5 +195,15 @@ mod tests {
         assert_eq!(budget_within_open_files(5000, None), 5000);
         assert_eq!(budget_within_open_files(256, Some(20)), 10);
         assert_eq!(budget_within_open_files(256, Some(1)), 1);
+    }
+
+    #[test]
+    fn a_reactor_keeps_what_it_may_use_and_connections_to_other_servers_as_the_open_file_limit_bears() {
+        assert_eq!(connections_kept(256, 1, Some(1024)), 256);
+        assert_eq!(connections_kept(4, 1, Some(1024)), 64);
+        assert_eq!(connections_kept(4, 1000, None), 64);
+        assert_eq!(connections_kept(4, 32, Some(1024)), 30);
+        assert_eq!(connections_kept(4, 1024, Some(1024)), 4);
+        assert_eq!(connections_kept(4, 1, Some(20)), 10);
     }
 }
