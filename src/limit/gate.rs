@@ -259,7 +259,7 @@ impl Level {
     /// How long a server says nothing after such a burst if it is to be believed. One that takes turns worked on five in that
     /// time, and on four of them in a third of it: on each in a twelfth at most, and what is new does not wait for more than two.
     fn silence_after(burst: Duration) -> Duration {
-        WORTH_MORE.max(burst / 4)
+        burst / 4
     }
 }
 
@@ -385,8 +385,8 @@ mod tests {
 
     #[test]
     fn a_server_that_works_on_all_at_once_gets_hundreds_soon_without_filling_a_short_listen_queue() {
-        // To believe the first burst takes 20 ms of each of these, a quarter of an answer where that is more.
-        for (latency, soon, hundreds) in [(25, 75, 122), (50, 125, 175), (100, 230, 280)] {
+        // To believe the first burst takes a quarter of an answer.
+        for (latency, soon, hundreds) in [(25, 62, 109), (50, 119, 167), (100, 230, 280)] {
             for accepts in [0, 50, 100, 200] {
                 let [latency, soon, hundreds] = [latency, soon, hundreds].map(Duration::from_millis);
                 let opened = opened_at_a_server_with_threads(256, latency, Duration::from_micros(accepts));
