@@ -355,14 +355,22 @@ fn a_server_with_a_listen_queue_of_5_loses_no_connection() {
     for backend in [Backend::MultiPoll, Backend::EasyThreadpool] {
         // Quicker and slower than the 3 ms in which a burst of connections would have to be taken.
         for work in [Duration::ZERO, Duration::from_millis(3)] {
-            let (url, server) = server_that_takes_turns(200, work);
-            let client = TestClient::new(backend);
-            start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
-                .succeeds();
-            let lost = server.join().unwrap();
+            let lost = || {
+                let (url, server) = server_that_takes_turns(200, work);
+                let client = TestClient::new(backend);
+                start_with(&client.open(&url), 0, 200_000, &ReadOptions { task_size: Some(1000), deadline: None })
+                    .succeeds();
+                server.join().unwrap()
+            };
             // None, but where a busy machine lets the server say nothing for a quarter of a second: then ten are opened at a time, so that
-            // one that is dead holds up nobody. To take it for one that answers many at once loses more than a hundred.
-            assert!(lost <= 10, "{lost} dropped; {backend:?}, {work:?} a request");
+            // one that is dead holds up nobody. And one that is held up twice at the wrong moments (with 2 busy loops beside, once in 60
+            // runs at most; with 5, 3 times in 20) looks as if it answered many at once; not in two runs. All connections at once lose
+            // more than a hundred each time.
+            let mut all: Vec<u32> = Vec::new();
+            while all.len() < 2 && all.iter().all(|&lost| lost > 10) {
+                all.push(lost());
+            }
+            assert!(all.iter().any(|&lost| lost <= 10), "{all:?} dropped; {backend:?}, {work:?} a request");
         }
     }
 }
