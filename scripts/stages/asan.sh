@@ -35,8 +35,12 @@ names=(
   # The process ends in the middle of its reads, and frees nothing.
   a_process_with_reads_in_flight_ends_well
   the_process_may_exit_with_device_reads_in_flight
+  a_process_whose_context_breaks_exits_and_says_it_once
   # The driver keeps a function's data for ever if its context breaks before the call.
   an_error_on_a_callers_stream_is_noticed_without_its_host_function
+  a_read_into_a_broken_context_is_refused_at_once_with_its_error
+  reads_of_a_context_that_breaks_end_with_its_error_and_others_go_on
+  a_context_that_breaks_at_any_call_ends_its_reads
   # A forked child has its parent's memory, but not the threads whose stacks refer to it.
   a_forked_child_is_told_that_cuda_cannot_be_used_there
   a_child_of_a_process_that_used_cuda_by_itself_is_told_too
@@ -45,7 +49,7 @@ skips=()
 for name in "${names[@]}"; do skips+=(--skip "$name"); done
 run --lib $(with "${tests[@]}") -- "${skips[@]}"
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
-run $(with faults shutdown cuda_failures cuda_lifecycle) -- --exact "${names[@]}"
+run $(with faults shutdown cuda_broken cuda_failures cuda_lifecycle) -- --exact "${names[@]}"
 # A forked child has its parent's memory, but not the threads whose stacks refer to it.
 run $(with fork)
 say "$planted planted bugs were reported"
