@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use raskio::endpoint::Stat;
+use raskio::endpoint::check;
 use raskio::endpoint::head::{ContentRange, ResponseHead, is_strong, parse_etag};
-use raskio::endpoint::http::{check, check_stat};
 use raskio::plan::ByteRange;
 
 fuzz_target!(|data: &[u8]| {
@@ -26,14 +26,14 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     assert!(head.content_range_words().chars().count() <= 500);
-    if let Ok(reply) = check(range, &head) {
+    if let Ok(reply) = check::of_range(range, &head) {
         assert!(reply.len <= range.len && reply.len > 0, "{reply:?} for {range}");
         assert!(head.content_encoding.is_none(), "{head:?}");
         assert!(reply.total.is_none_or(|total| total >= range.start + reply.len), "{reply:?} for {range}");
         assert!(head.status == 206 || (head.status == 200 && range.start == 0 && reply.len == range.len), "{head:?}");
     }
     let probe = asked[2] & 1 == 1;
-    match check_stat(probe, &head) {
+    match check::stat(probe, &head) {
         Ok(Stat::Size(_)) => assert!(matches!(head.status, 200 | 206) || (probe && head.status == 416), "{head:?}"),
         Ok(Stat::Probe) => assert!(!probe, "a probe must not ask for another"),
         Err(error) => assert!(!error.message().is_empty()),
