@@ -39,24 +39,21 @@ impl Connection for Raw {
     }
 }
 
-/// The last lines of defence: what libcurl calls may not unwind into it.
-fn guarded<H: Handler, R>(user: *mut c_void, failed: R, body: impl FnOnce(&mut H) -> R) -> R {
-    // SAFETY: `user` is the hooks of the handle that is running, alive and reached by nobody else now.
-    let hooks = unsafe { &mut *user.cast::<Hooks<H>>() };
-    hooks.guarded(failed, |hooks| body(&mut hooks.handler))
+/// The hooks of the handle that is running, as libcurl passes them.
+fn hooks_of<H: Handler>(user: *mut c_void) -> NonNull<Hooks<H>> {
+    // SAFETY: `Easy` has set it to a box's pointer, which is never null.
+    unsafe { NonNull::new_unchecked(user.cast()) }
 }
 
-impl<H: Handler> Hooks<H> {
-    fn guarded<'a, R>(&'a mut self, failed: R, body: impl FnOnce(&'a mut Hooks<H>) -> R) -> R {
-        let hooks: *mut Hooks<H> = self;
-        // SAFETY: only one of the two uses of it is under way at a time, and what `body` returns it may not borrow when it panics.
-        match catch_unwind(AssertUnwindSafe(|| body(unsafe { &mut *hooks }))) {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                // SAFETY: as above.
-                unsafe { (*hooks).panicked = true };
-                failed
-            }
+/// The last lines of defence: what libcurl calls may not unwind into it.
+fn guarded<'a, H: Handler, R>(mut hooks: NonNull<Hooks<H>>, failed: R, body: impl FnOnce(&'a mut Hooks<H>) -> R) -> R {
+    // SAFETY: they belong to the handle that is running, alive and reached by nobody else now.
+    match catch_unwind(AssertUnwindSafe(|| body(unsafe { hooks.as_mut() }))) {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            // SAFETY: as above, and `body` is over: what it would have returned is not there to borrow them.
+            unsafe { hooks.as_mut().panicked = true };
+            failed
         }
     }
 }
@@ -66,7 +63,7 @@ impl<H: Handler> Taker for Hooks<H> {
         if !self.placed.is_open() {
             return None;
         }
-        self.guarded(None, |hooks| hooks.handler.lend())
+        guarded(NonNull::from(self), None, |hooks| hooks.handler.lend())
     }
 
     fn lent(&mut self, at: usize, n: usize) {
@@ -88,10 +85,8 @@ unsafe fn bytes<'a>(data: *const c_char, n: usize) -> &'a [u8] {
 pub extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
     // `size` is documented to be 1.
     let n = size * count;
-    let Some(mut taker) = NonNull::new(user.cast::<Hooks<H>>()) else { return missing::CURL_WRITEFUNC_ERROR };
-    // SAFETY: `user` is the hooks of the handle that is running, alive and reached by nobody else now.
-    let hooks = unsafe { taker.as_mut() };
-    let goes_on = hooks.guarded(false, |hooks| match hooks.placed.told(data as usize, n) {
+    let taker = hooks_of::<H>(user);
+    let goes_on = guarded(taker, false, |hooks| match hooks.placed.told(data as usize, n) {
         Told::InPlace => hooks.handler.placed(n),
         Told::There => {
             hooks.placed.socket = straight::body_came(taker, hooks.placed.socket, &hooks.raw, data as usize, n);
@@ -109,10 +104,8 @@ pub extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usi
 /// CURLOPT_HEADERFUNCTION. `user`: the [`Hooks`].
 pub extern "C" fn on_header<H: Handler>(data: *mut c_char, size: usize, count: usize, user: *mut c_void) -> usize {
     let n = size * count;
-    let Some(mut taker) = NonNull::new(user.cast::<Hooks<H>>()) else { return missing::CURL_WRITEFUNC_ERROR };
-    // SAFETY: as in `on_body`.
-    let hooks = unsafe { taker.as_mut() };
-    hooks.guarded(missing::CURL_WRITEFUNC_ERROR, |hooks| {
+    let taker = hooks_of::<H>(user);
+    guarded(taker, missing::CURL_WRITEFUNC_ERROR, |hooks| {
         if hooks.placed.socket.is_none() {
             hooks.placed.socket = straight::header_came(taker, &hooks.raw);
         }
@@ -136,9 +129,9 @@ pub extern "C" fn on_trace<H: Handler>(
         curl_sys::CURLINFO_HEADER_OUT => Some(true),
         _ => return 0,
     };
-    guarded(user, 0, |handler: &mut H| {
+    guarded(hooks_of::<H>(user), 0, |hooks| {
         // SAFETY: libcurl passes `n` bytes.
-        handler.trace(outgoing, unsafe { bytes(data, n) });
+        hooks.handler.trace(outgoing, unsafe { bytes(data, n) });
         0
     })
 }

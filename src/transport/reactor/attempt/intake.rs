@@ -4,6 +4,7 @@ use super::{Abort, Attempt, Body, Otherwise, RECEIVED};
 use crate::endpoint::Tail;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::ByteRange;
+use crate::staging::Sink;
 use crate::sys::curl;
 use crate::sys::fault::{self, Point};
 use crate::sys::mem::Span;
@@ -35,13 +36,18 @@ impl Attempt {
     pub(super) fn placed(&mut self, bytes: usize) -> bool {
         assert!(!fault::hit(Point::PanicInBody), "a planted panic");
         self.progressed = true;
-        let n = bytes as u64;
+        matches!(self.body, Body::Wanted { skip: 0, .. }) && self.keep(bytes, |sink| sink.filled(bytes))
+    }
+
+    /// Has `put` give the sink the next `n` bytes of the object, and counts them. False: there is no room for them.
+    fn keep(&mut self, n: usize, put: impl FnOnce(&mut dyn Sink) -> bool) -> bool {
+        let n = n as u64;
         let left = match &mut self.body {
-            Body::Wanted { skip: 0, left } if n <= *left => left,
+            Body::Wanted { left, .. } if n <= *left => left,
             _ => return false,
         };
         let fits = match self.transfer.job_mut() {
-            Some(Job::Read { sink, .. }) => sink.filled(bytes),
+            Some(Job::Read { sink, .. }) => put(sink.as_mut()),
             _ => false,
         };
         if fits {
@@ -63,22 +69,13 @@ impl Attempt {
                 let known = usize::try_from(*skip).unwrap_or(usize::MAX).min(bytes.len());
                 *skip -= known as u64;
                 let bytes = &bytes[known..];
-                let n = bytes.len() as u64;
-                let fits = n <= *left
-                    && match self.transfer.job_mut() {
-                        Some(Job::Read { sink, .. }) => sink.write(bytes),
-                        _ => false,
-                    };
+                let asked = self.received + *left;
+                let fits = self.keep(bytes.len(), |sink| sink.write(bytes));
                 if !fits {
-                    let error =
-                        format!("the server sent more than the {} bytes it was asked for", self.received + *left);
+                    let error = format!("the server sent more than the {asked} bytes it was asked for");
                     self.abort = Some(Abort::Fatal(self.with_status(Error::new(ErrorKind::Range, error))));
-                    return false;
                 }
-                *left -= n;
-                self.received += n;
-                RECEIVED.set(RECEIVED.get() + n);
-                true
+                fits
             }
             Body::Explanation { read } => {
                 let kept = bytes.len().min(ERROR_BODY_KEPT - self.explanation.len());
