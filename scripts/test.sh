@@ -57,8 +57,8 @@ report() {
       printf '%-10s FAILED  %9s\n' "$stage" "$took"
       broken+=("$stage")
       say "---- the first errors and the end of build/logs/$stage.log"
-      head -n -60 "$log" | grep -m 10 -E '^(error|fault|FAIL|rule broken)|: error:|\*\*\*Failed|panicked at' || true
-      tail -n 60 "$log"
+      head -n -100 "$log" | grep -m 10 -E '^(error|fault|FAIL|rule broken)|: error:|\*\*\*Failed|panicked at|ERROR: [A-Z][a-z]*Sanitizer' || true
+      tail -n 100 "$log"
       say "----"
       ;;
   esac

@@ -78,7 +78,8 @@ impl Threads for Shared {
     /// half gone.
     fn abandon(&self) {
         let mut state = self.state.lock();
-        std::mem::forget(std::mem::take(&mut state.calls));
+        // One by one: the queue itself is RaskIO's, and is freed with the rest if the client had ended before.
+        state.calls.drain(..).for_each(std::mem::forget);
         state.stop = true;
         drop(state);
         self.changed.notify_all();
@@ -103,5 +104,22 @@ impl Shared {
                 state = self.changed.wait(state);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_of_a_process_leaks_nothing_of_a_client_that_had_ended() {
+        let shared = Shared::default();
+        shared.state.lock().calls.push_back(Box::new(|| {}));
+        let call = shared.state.lock().calls.pop_front();
+        let room = shared.state.lock().calls.capacity();
+        drop(call);
+        shared.abandon();
+        assert!(room > 0);
+        assert_eq!(shared.state.lock().calls.capacity(), room, "the queue's memory is lost");
     }
 }

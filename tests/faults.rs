@@ -166,15 +166,23 @@ fn a_panic_while_bytes_come_in_fails_that_request_alone() {
 #[test]
 fn a_panic_in_a_reactor_costs_its_transfers_an_attempt() {
     both(|backend| {
-        let bench = Bench::new(backend, |_| {});
+        let bench = Bench::new(backend, |overrides| {
+            // The fault must not hit an idle thread.
+            overrides.num_reactors = Some(1);
+            overrides.num_threads = Some(1);
+        });
         let gate = Gate::new();
         bench.server.script(get("/o"), [Reply::object().hold(&gate), Reply::object()]);
         let mut reading = start(&bench.open(), 0, 1000);
         assert!(gate.wait_held(1, LONG));
+        let before = fault::hits(Point::PanicInLoop);
         fault::arm(Point::PanicInLoop, 0, 1);
+        // Wakes the thread. The reply is held until then: one that is quick could be taken in before the loop goes on.
+        bench.client.trim();
+        support::eventually("the loop panics", || fault::hits(Point::PanicInLoop) > before);
         gate.open();
         reading.succeeds();
-        // A pool's panic may have hit an idle thread: then nothing was lost at all.
+        assert_eq!(bench.server.requests(), 2, "{backend:?}");
         assert_eq!(bench.end().reactors_replaced, 1, "{backend:?}");
     });
 }
