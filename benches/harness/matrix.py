@@ -96,7 +96,7 @@ def single(kind, backend="", submit="one"):
 
 PLAIN = "plain HTTP, no delay"
 STORE = "25 ms to the first byte, 64 MB/s a connection"
-# Sizes: what two cores read in less than half a second, so that all of it takes less than a quarter of an hour; but at
+# Sizes: what two cores read in half a second, or one over TLS, so that all of it takes less than a quarter of an hour; but at
 # least as many requests as may be in flight.
 SMALL_MACHINE = (
     Case(
@@ -114,8 +114,9 @@ SMALL_MACHINE = (
         ),
     ),
     Case(
-        *("tls", "TLS, no delay", 8443, "large", "one", 256 * MIB, 4 * MIB),
+        *("tls", "TLS, no delay", 8443, "large", "one", 1024 * MIB, 4 * MIB),
         (
+            raw(16),
             *loops(16),
             *pool(16),
             *reactors(1, 16),
@@ -127,8 +128,8 @@ SMALL_MACHINE = (
         ),
     ),
     Case(
-        *("tls-store", f"TLS, {STORE}", 8444, "large", "one", 512 * MIB, 4 * MIB),
-        (*loops(64), *pool(64), *reactors(1, 128), *reactors(2, 128), store(128, 2), awscrt(64)),
+        *("tls-store", f"TLS, {STORE}", 8444, "large", "one", 1024 * MIB, 4 * MIB),
+        (raw(64), *loops(64), *pool(64), *reactors(1, 128), *reactors(2, 128), store(128, 2), awscrt(64)),
     ),
     Case(
         *("4k", PLAIN, 8090, "small", "many", 20_000 * 4 * KIB, 4 * KIB),
@@ -158,7 +159,7 @@ SMALL_MACHINE = (
     ),
     Case(
         *("cold-tls", f"TLS, {STORE}", 8444, "large", "one", 128 * MIB, MIB),
-        (*loops(128), *pool(64), *reactors(1, 128), store(128, 2), awscrt(128)),
+        (raw(128), *loops(128), *pool(64), *reactors(1, 128), store(128, 2), awscrt(128)),
         cold=True,
     ),
     Case(

@@ -50,16 +50,24 @@ class Bench:
     def one_run(self, client, case):
         """The samples of one process, with what the server saw of it."""
         reps = 1 if case.cold else self.options.reps
-        accepted, requests = self.server.counters()
         command, environment = self.command(client, case, reps)
+        accepted, requests = self.server.counters()
+        served = self.server_cpu()
         lines = run(command, environment, self.expected[case.name])
+        served = self.server_cpu() - served
         accepted_then, requests_then = self.server.counters()
         seen = {
             "connections": accepted_then - accepted,
             # Of all repetitions. The look at the counters is one of the requests.
             "requests_received": (requests_then - requests - 1) // max(1, reps),
+            # Of all repetitions, too.
+            "server_cpu_seconds": served / len(lines),
+            "server_busy": served / len(self.server.workers()) / sum(line["seconds"] for line in lines),
         }
-        return [line | seen for line in lines]
+        return [line | seen for line in warmed_up(lines)]
+
+    def server_cpu(self):
+        return sum(activity(pid)[1] for pid in self.server.workers())
 
 
 def measure(options, cases, programs, server):
@@ -109,7 +117,7 @@ def one_case(bench, case, number, samples, failures):
 
 
 def run(command, environment, expected):
-    """One process; its repetitions, without the one that warms up."""
+    """One process; its repetitions."""
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_LIMIT_S
@@ -125,6 +133,11 @@ def run(command, environment, expected):
     for line in lines:
         if line["adler32"] != expected:
             raise RunFailed("read the wrong bytes")
+    return lines
+
+
+def warmed_up(lines):
+    """Without the repetition that warms up, if there are others."""
     return lines[1:] or lines
 
 

@@ -1,5 +1,6 @@
 """Builds the clients, and says why one cannot be had."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -56,7 +57,11 @@ class Programs:
             raise Unavailable(f"{source} does not build: {done.stderr.strip()}")
 
     def _build_raw(self):
-        self._compile("peers/rawlimit.c", "rawlimit", "-pthread")
+        """With the OpenSSL inside RaskIO, else with the system's, else without TLS."""
+        for flags in filter(None, (bundled_curl(), ["-lssl", "-lcrypto", "-pthread"])):
+            with contextlib.suppress(Unavailable):
+                return self._compile("peers/rawlimit.c", "rawlimit", "-DWITH_TLS", *flags)
+        return self._compile("peers/rawlimit.c", "rawlimit", "-pthread")
 
     def _build_curl(self):
         self._compile_with_curl("peers/curlmulti.c", "curlmulti")
@@ -140,9 +145,9 @@ def bundled_curl():
     ssl = newest("openssl-sys-*/out/openssl-build/install/lib*/libssl.a")
     if not (curl and ssl and zlib):
         return None
-    include = curl.parent.parent / "include"
+    includes = [f"-I{folder / 'include'}" for folder in (curl.parent.parent, ssl.parent.parent)]
     libraries = [str(path) for path in (curl, ssl, ssl.with_name("libcrypto.a"), zlib)]
-    return ["-DCURL_STATICLIB", f"-I{include}", *libraries, "-pthread", "-ldl"]
+    return ["-DCURL_STATICLIB", *includes, *libraries, "-pthread", "-ldl"]
 
 
 def has_driver():

@@ -12,6 +12,8 @@ FIGURES = {
     "cpu_us_request": ("CPU µs a request", lambda s: s["cpu_seconds"] / s["requests"] * 1e6),
     "p50_us": ("p50 µs", lambda s: s.get("latency_p50_us")),
     "p99_us": ("p99 µs", lambda s: s.get("latency_p99_us")),
+    "server_cpu_s_gib": ("server CPU-s a GiB", lambda s: per_gib(s, "server_cpu_seconds")),
+    "server_busy": ("server busy", lambda s: s.get("server_busy")),
     "connections": ("connections", lambda s: s.get("connections")),
     "peak_mib": ("peak MiB", lambda s: s["peak_memory"] / MIB),
     "grown_mib": ("grown MiB", lambda s: s["grown_memory"] / MIB),
@@ -23,14 +25,18 @@ MAIN = {
     "latency": ("p50_us", "cpu_us_request"),
 }
 REST = {
-    "large": ("requests_s", "cpu_us_request", "p50_us", "p99_us", "connections", "peak_mib", "grown_mib"),
-    "small": ("gb_s", "cpu_s_gib", "p50_us", "p99_us", "connections", "peak_mib", "grown_mib"),
+    "large": ("server_cpu_s_gib", "server_busy", "requests_s", "cpu_us_request", "p50_us", "p99_us", "connections", "peak_mib", "grown_mib"),
+    "small": ("server_busy", "gb_s", "cpu_s_gib", "p50_us", "p99_us", "connections", "peak_mib", "grown_mib"),
     "latency": ("p99_us", "requests_s", "connections", "peak_mib", "grown_mib"),
 }
 # Who a client is set against: the best of this kind in the same case.
 REFERENCES = {"large": ("raw", "kvikio"), "small": ("raw", "kvikio"), "latency": ("easy", "kvikio")}
 NAMES = {"raw": "raw", "kvikio": "KvikIO", "easy": "easy handle"}
 LESS_IS_BETTER = ("p50_us", "p99_us", "cpu_s_gib", "cpu_us_request", "connections", "peak_mib", "grown_mib")
+
+
+def per_gib(sample, what):
+    return sample[what] * GIB / sample["bytes"] if what in sample else None
 
 
 def summarise(samples, clients):
@@ -95,7 +101,8 @@ def markdown(result, summary):
         "against the best client of that kind in the table: speed above 1 is faster, CPU and latency below 1 are "
         "better. A latency is that of a request from being sent to its last byte; for RaskIO and KvikIO it is known "
         "only where reads are submitted one by one or as others end. Connections are nginx's count for a whole "
-        "process, warm-up included. Peak is the most resident memory without the destination, program and interpreter "
+        "process, warm-up included. Server busy is the share of the time that nginx's workers were on a CPU: near 1 the server is "
+        "the bound. Peak is the most resident memory without the destination, program and interpreter "
         "included; grown is what came after the first read began."
     )
     loads = [sample["load"] for case in result["cases"] for sample in case["samples"]]

@@ -42,16 +42,16 @@ def nginx(config, files, program="nginx"):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             wait_until_ready(process, ports.values(), folder)
-            yield Server(folder, root, ports, version(program))
+            yield Server(folder, root, ports, version(program), process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
 
 
 class Server:
-    def __init__(self, folder, root, ports, version):
+    def __init__(self, folder, root, ports, version, pid):
         self.folder, self.root, self.version = folder, root, version
-        self._ports = ports
+        self._ports, self._pid = ports, pid
         self.certificate = folder / "ca.pem"
         self._status = http.client.HTTPConnection("127.0.0.1", ports[STATUS_PORT], timeout=10)
 
@@ -69,6 +69,11 @@ class Server:
         text = self._status.getresponse().read().decode()
         accepted, _, requests = map(int, text.splitlines()[2].split())
         return accepted, requests
+
+
+    def workers(self):
+        """The processes that serve."""
+        return [int(pid) for pid in Path(f"/proc/{self._pid}/task/{self._pid}/children").read_text().split()]
 
 
 def memory_folder(size):

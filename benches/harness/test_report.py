@@ -63,7 +63,8 @@ def result(case_rows, **case):
 
 class Figures(unittest.TestCase):
     def test_each_follows_from_a_sample(self):
-        one = sample(RAW, 1, 2.0, cpu=0.5, size=1 << 30, requests=1000, latency_p50_us=7.0)
+        server = {"server_cpu_seconds": 1.5, "server_busy": 0.75}
+        one = sample(RAW, 1, 2.0, cpu=0.5, size=1 << 30, requests=1000, latency_p50_us=7.0, **server)
         (row,) = rows([one], RAW)
         found = {figure: row[figure] and row[figure]["median"] for figure in report.FIGURES}
         self.assertEqual(
@@ -75,6 +76,8 @@ class Figures(unittest.TestCase):
                 "cpu_us_request": 500.0,
                 "p50_us": 7.0,
                 "p99_us": None,
+                "server_cpu_s_gib": 1.5,
+                "server_busy": 0.75,
                 "connections": 4,
                 "peak_mib": 3.0,
                 "grown_mib": 1.0,

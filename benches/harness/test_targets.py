@@ -35,6 +35,12 @@ class Targets(unittest.TestCase):
         page = "\n".join(targets.markdown(result(rows(samples, RAW, KVIKIO, RASKIO))))
         self.assertIn("| CPU a GiB ≤ 0.5 × KvikIO MULTI_POLL | 0.600 | raw loop 0.500 | **no** |", page)
 
+    def test_how_busy_the_server_was_stands_beside_a_target_of_speed(self):
+        samples = [sample(KVIKIO, 1, 1.0), sample(RASKIO, 1, 1.0, server_busy=0.987)]
+        page = "\n".join(targets.markdown(result(rows(samples, KVIKIO, RASKIO), name="tls")))
+        self.assertIn("| throughput ≥ KvikIO MULTI_POLL | 1 | server busy 0.99 | yes |", page)
+        self.assertIn("| CPU a GiB ≤ 0.7 × KvikIO MULTI_POLL | 1 | – | **no** |", page)
+
     def test_one_that_is_missed_says_so(self):
         found = result(rows([sample(RAW, 1, 1.0, cpu=1.0), sample(RASKIO, 1, 1.0, cpu=1.3)], RAW, RASKIO))
         page = "\n".join(targets.markdown(found))
