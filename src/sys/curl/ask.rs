@@ -93,6 +93,7 @@ pub fn ask(question: &Question<'_>, stop: &dyn Fn() -> bool) -> std::result::Res
         receive_buffer: 16 << 10,
         connect_timeout_ms: ms(question.connect_timeout),
         request_timeout_ms: ms(question.timeout),
+        patient: false,
         verbose: false,
         share: Share::new()?,
     };

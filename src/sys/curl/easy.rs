@@ -3,6 +3,7 @@
 mod callbacks;
 
 use self::callbacks::{Hooks, Raw, on_body, on_header, on_trace};
+use super::patience::Patience;
 use super::sockets::{self, Sockets};
 use super::straight::{Connection, Placed, Straight};
 use super::url::Url;
@@ -36,6 +37,10 @@ pub trait Handler: Send + 'static {
     }
     /// Bytes that were put where they belong were not handed on: nobody knows what is there. The transfer ends.
     fn lost(&mut self) {}
+    /// How many more bytes of the body will come, at least; 0: nobody knows.
+    fn due(&self) -> u64 {
+        0
+    }
     /// What libcurl says (`outgoing`: `Some(true)` for a header sent, `Some(false)` for one received), when verbose.
     fn trace(&mut self, outgoing: Option<bool>, text: &[u8]);
 }
@@ -49,6 +54,9 @@ pub struct Settings {
     pub connect_timeout_ms: u64,
     /// Limit of the whole transfer, 0: none.
     pub request_timeout_ms: u64,
+    /// Whether the bytes of a large body may lie in the kernel until there are enough of them. Then [`Multi::is_quiet`](super::Multi::is_quiet)
+    /// has to be told of transfers that nothing comes for.
+    pub patient: bool,
     /// Whether [`Handler::trace`] is called.
     pub verbose: bool,
     /// Where names that were looked up are kept.
@@ -159,6 +167,7 @@ impl<H: Handler> Easy<H> {
             raw: Raw(raw),
             handler,
             placed: Placed::default(),
+            patience: settings.patient.then(Patience::default),
             panicked: false,
             error_text: [0; curl_sys::CURL_ERROR_SIZE],
         });
@@ -218,6 +227,18 @@ impl<H: Handler> Easy<H> {
         // SAFETY: no callback runs now (see `handler`).
         let hooks = unsafe { self.hooks.as_mut() };
         straight.forget(&mut hooks.placed, self.hooks.as_ptr().cast());
+        if let Some(patience) = &mut hooks.patience {
+            patience.leave(&hooks.raw);
+        }
+    }
+
+    /// Nothing came for a while: whatever there is comes now.
+    pub(super) fn wait_no_more(&mut self) {
+        // SAFETY: no callback runs now (see `handler`).
+        let hooks = unsafe { self.hooks.as_mut() };
+        if let Some(patience) = &mut hooks.patience {
+            patience.end(&hooks.raw);
+        }
     }
 
     /// Sets where the next transfers go; copied.

@@ -7,6 +7,7 @@ mod ask;
 mod easy;
 mod multi;
 mod numbered;
+mod patience;
 mod share;
 mod sockets;
 mod straight;

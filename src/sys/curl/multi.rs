@@ -178,6 +178,13 @@ impl<H: Handler> Multi<H> {
         self.entries.get_mut(token)?.as_mut().map(Easy::handler)
     }
 
+    /// Nothing came for this transfer for a while: what the kernel may have of it comes now (see [`Settings::patient`](super::Settings)).
+    pub fn is_quiet(&mut self, token: usize) {
+        if let Some(easy) = self.entries.get_mut(token).and_then(Option::as_mut) {
+            easy.wait_no_more();
+        }
+    }
+
     /// Whether the name of a transfer in it is looked up; true if there is none of this token.
     pub fn name_is_known(&self, token: usize) -> bool {
         self.entries.get(token).and_then(Option::as_ref).is_none_or(Easy::name_is_known)

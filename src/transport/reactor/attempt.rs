@@ -147,6 +147,10 @@ impl Handler for Slot {
         self.attempt.as_mut().is_some_and(|attempt| attempt.placed(n))
     }
 
+    fn due(&self) -> u64 {
+        self.attempt.as_ref().map_or(0, Attempt::due)
+    }
+
     fn lost(&mut self) {
         if let Some(attempt) = &mut self.attempt {
             let words = "libcurl handed on received bytes in a way that RaskIO does not know; they are asked for again, and from now on copied";
@@ -321,12 +325,12 @@ impl Attempt {
         self.head.status != 0
     }
 
-    /// Whether nothing came for `limit`. Looked at now and then, so it is late by up to the time between two looks.
-    pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
+    /// For how long nothing has come. Looked at now and then, so it is late by up to the time between two looks.
+    pub fn quiet_for(&mut self, now: Instant) -> Duration {
         if std::mem::take(&mut self.progressed) {
             self.last_progress = now;
         }
-        now.saturating_duration_since(self.last_progress) >= limit
+        now.saturating_duration_since(self.last_progress)
     }
 
     /// The name is looked up: those that wait for it may go on.

@@ -61,12 +61,15 @@ impl Local {
         let mut ended = 0;
         self.next_scan = now + scan_period(limit);
         for token in self.tokens() {
-            let handler = self.multi.as_mut().and_then(|multi| multi.handler(token));
-            let Some(attempt) = handler.and_then(Slot::attempt) else { continue };
-            if attempt.stalled(now, limit) {
+            let Some(multi) = &mut self.multi else { break };
+            let Some(attempt) = multi.handler(token).and_then(Slot::attempt) else { continue };
+            let quiet = attempt.quiet_for(now);
+            if quiet >= limit {
                 attempt.abort_stalled(limit);
                 self.reap(token, 0)?;
                 ended += 1;
+            } else if !quiet.is_zero() {
+                multi.is_quiet(token);
             }
         }
         Ok(ended)

@@ -157,6 +157,7 @@ impl Engine {
             // 0 would be libcurl's own 300 s; no limit is a limit of 24 days.
             connect_timeout_ms: config.connect_timeout.map_or(i32::MAX as u64, ms),
             request_timeout_ms: config.request_timeout.map_or(0, ms),
+            patient: config.stall_timeout.is_some(),
             verbose: config.verbose,
             share: Share::new()?,
         };

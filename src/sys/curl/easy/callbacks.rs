@@ -1,6 +1,7 @@
 //! What libcurl calls while it runs a transfer.
 
 use super::super::missing;
+use super::super::patience::Patience;
 use super::super::straight::{self, Connection, Placed, Taker, Told};
 use super::Handler;
 use crate::sys::mem::Span;
@@ -15,6 +16,8 @@ pub struct Hooks<H> {
     pub raw: Raw,
     pub handler: H,
     pub placed: Placed,
+    /// `None`: every byte is told of as it comes.
+    pub patience: Option<Patience>,
     pub panicked: bool,
     pub error_text: [c_char; curl_sys::CURL_ERROR_SIZE],
 }
@@ -86,17 +89,23 @@ pub extern "C" fn on_body<H: Handler>(data: *mut c_char, size: usize, count: usi
     // `size` is documented to be 1.
     let n = size * count;
     let taker = hooks_of::<H>(user);
-    let goes_on = guarded(taker, false, |hooks| match hooks.placed.told(data as usize, n) {
-        Told::InPlace => hooks.handler.placed(n),
-        Told::There => {
-            hooks.placed.socket = straight::body_came(taker, hooks.placed.socket, &hooks.raw, data as usize, n);
-            // SAFETY: libcurl passes `n` bytes.
-            hooks.handler.body(unsafe { bytes(data, n) })
+    let goes_on = guarded(taker, false, |hooks| {
+        let goes_on = match hooks.placed.told(data as usize, n) {
+            Told::InPlace => hooks.handler.placed(n),
+            Told::There => {
+                hooks.placed.socket = straight::body_came(taker, hooks.placed.socket, &hooks.raw, data as usize, n);
+                // SAFETY: libcurl passes `n` bytes.
+                hooks.handler.body(unsafe { bytes(data, n) })
+            }
+            Told::Lost => {
+                hooks.handler.lost();
+                false
+            }
+        };
+        if let Some(patience) = &mut hooks.patience {
+            patience.came(hooks.handler.due(), &hooks.raw);
         }
-        Told::Lost => {
-            hooks.handler.lost();
-            false
-        }
+        goes_on
     });
     if goes_on { n } else { missing::CURL_WRITEFUNC_ERROR }
 }

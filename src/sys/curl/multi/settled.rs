@@ -277,6 +277,7 @@ mod tests {
                 receive_buffer: 16 << 10,
                 connect_timeout_ms: 0,
                 request_timeout_ms: 0,
+                patient: false,
                 verbose: false,
                 share,
             };

@@ -39,6 +39,14 @@ impl Attempt {
         matches!(self.body, Body::Wanted { skip: 0, .. }) && self.keep(bytes, |sink| sink.filled(bytes))
     }
 
+    /// How many bytes of the body will come at least.
+    pub(super) fn due(&self) -> u64 {
+        match (&self.body, self.head.content_length) {
+            (Body::Wanted { skip, left }, Some(len)) => (skip + left).min(len.saturating_sub(self.received)),
+            _ => 0,
+        }
+    }
+
     /// Has `put` give the sink the next `n` bytes of the object, and counts them. False: there is no room for them.
     fn keep(&mut self, n: usize, put: impl FnOnce(&mut dyn Sink) -> bool) -> bool {
         let n = n as u64;
