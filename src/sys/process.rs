@@ -3,7 +3,7 @@
 use super::fault::{self, Point};
 use super::quiet;
 use crate::error::{Error, Result};
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -111,6 +111,20 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// The kernel's version, major and minor; 0 where it does not say.
+pub fn kernel() -> (u32, u32) {
+    // SAFETY: utsname is plain text that the call fills in and ends with NUL; where it fails it is empty.
+    let names = unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        libc::uname(&raw mut names);
+        names
+    };
+    // SAFETY: as above.
+    let release = unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_str().unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 /// What a new thread is handed.
 struct Start {
     name: CString,
@@ -174,6 +188,14 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernel_says_its_version() {
+        let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let (major, minor) = kernel();
+        assert!(text.starts_with(&format!("{major}.{minor}")), "{text}: {major}.{minor}");
+        assert!(major > 0);
+    }
 
     #[test]
     fn a_child_has_another_generation_and_its_parent_keeps_its_own() {
