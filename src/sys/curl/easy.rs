@@ -232,13 +232,11 @@ impl<H: Handler> Easy<H> {
         }
     }
 
-    /// Nothing came for a while: whatever there is comes now.
-    pub(super) fn wait_no_more(&mut self) {
+    /// Nothing came for a while: whatever there is comes now. False: nothing was waited for.
+    pub(super) fn wait_no_more(&mut self) -> bool {
         // SAFETY: no callback runs now (see `handler`).
         let hooks = unsafe { self.hooks.as_mut() };
-        if let Some(patience) = &mut hooks.patience {
-            patience.end(&hooks.raw);
-        }
+        hooks.patience.as_mut().is_some_and(|patience| patience.end(&hooks.raw))
     }
 
     /// Sets where the next transfers go; copied.

@@ -179,10 +179,9 @@ impl<H: Handler> Multi<H> {
     }
 
     /// Nothing came for this transfer for a while: what the kernel may have of it comes now (see [`Settings::patient`](super::Settings)).
-    pub fn is_quiet(&mut self, token: usize) {
-        if let Some(easy) = self.entries.get_mut(token).and_then(Option::as_mut) {
-            easy.wait_no_more();
-        }
+    /// False: it has none that was not told of.
+    pub fn is_quiet(&mut self, token: usize) -> bool {
+        self.entries.get_mut(token).and_then(Option::as_mut).is_some_and(Easy::wait_no_more)
     }
 
     /// Whether the name of a transfer in it is looked up; true if there is none of this token.

@@ -7,7 +7,7 @@
 //! Bytes must never lie there unseen because the rest of them does not come:
 //! - only what is known to come is waited for, less what OpenSSL may hold already;
 //! - the kernel tells of fewer bytes when its memory runs out, the window is closed, the connection ends or fails;
-//! - whoever looks after stalls calls [`Patience::end`] when nothing came for a while, and the socket is told of at once.
+//! - whoever looks after stalls calls [`Patience::end`] when nothing came for a quarter of a second, and the socket is told of at once.
 //!
 //! Kernels before 4.18 may wait for more than their window lets in (d1361840f8c5, "tcp: fix SO_RCVLOWAT and RCVBUF autotuning").
 
@@ -52,19 +52,16 @@ impl Patience {
                 let socket = own.socket().filter(|&socket| able && tell_from(socket, ENOUGH));
                 self.state = socket.map_or(State::Over, State::Waits);
             }
-            State::Waits(_) if due < ENOUGH as u64 + HELD => self.end(own),
+            State::Waits(_) if due < ENOUGH as u64 + HELD => drop(self.end(own)),
             _ => {}
         }
     }
 
-    /// Every byte is told of again, for the rest of this transfer.
-    pub fn end(&mut self, own: &impl Connection) {
-        if let State::Waits(socket) = std::mem::replace(&mut self.state, State::Over) {
-            // The connection may be gone, and the number be that of another one.
-            if own.socket() == Some(socket) {
-                tell_from(socket, 1);
-            }
-        }
+    /// Every byte is told of again, for the rest of this transfer. False: it was before.
+    pub fn end(&mut self, own: &impl Connection) -> bool {
+        let State::Waits(socket) = std::mem::replace(&mut self.state, State::Over) else { return false };
+        // The connection may be gone, and the number be that of another one.
+        own.socket() == Some(socket) && tell_from(socket, 1)
     }
 
     /// The transfer is over.
@@ -144,6 +141,9 @@ mod tests {
         patience.leave(&own);
         patience.came(WORTH_IT, &own);
         assert_eq!(told_from(&socket), ENOUGH, "the next transfer");
+        assert!(patience.end(&own), "something may lie there");
+        assert_eq!(told_from(&socket), 1);
+        assert!(!patience.end(&own), "nothing can");
     }
 
     #[test]

@@ -64,12 +64,14 @@ impl Local {
             let Some(multi) = &mut self.multi else { break };
             let Some(attempt) = multi.handler(token).and_then(Slot::attempt) else { continue };
             let quiet = attempt.quiet_for(now);
-            if quiet >= limit {
-                attempt.abort_stalled(limit);
+            // What the kernel may have of it comes now, and counts.
+            let waited = !quiet.is_zero() && multi.is_quiet(token);
+            if quiet >= limit && !waited {
+                if let Some(attempt) = multi.handler(token).and_then(Slot::attempt) {
+                    attempt.abort_stalled(limit);
+                }
                 self.reap(token, 0)?;
                 ended += 1;
-            } else if !quiet.is_zero() {
-                multi.is_quiet(token);
             }
         }
         Ok(ended)
@@ -144,7 +146,8 @@ impl Local {
     }
 }
 
-/// How often stalls are looked for: often enough to be late by an eighth, seldom enough to cost nothing.
+/// How often stalls are looked for: often enough to be late by an eighth, and to have what lies in the kernel within half a second, of which
+/// a TLS server's farewell in the middle of a body is an example; seldom enough to cost nothing.
 fn scan_period(limit: Duration) -> Duration {
-    (limit / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
+    (limit / 8).clamp(Duration::from_millis(10), Duration::from_millis(250))
 }
