@@ -49,7 +49,11 @@ fn requests_are_logged_as_they_came() {
 #[test]
 fn max_in_flight_is_exact() {
     let server = server();
-    server.script("/o", [Reply::object().delay(Duration::from_millis(2))]);
+    // The first 8 are held until all are there, so that there are 8 at a time once, however busy the machine is.
+    let gate = Gate::new();
+    let mut replies = vec![Reply::object().hold(&gate); 8];
+    replies.push(Reply::object().delay(Duration::from_millis(2)));
+    server.script("/o", replies);
     // 8 clients in a closed loop: a reply that was still counted when its client sends again would give a 9.
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -62,6 +66,8 @@ fn max_in_flight_is_exact() {
                 }
             });
         }
+        assert!(gate.wait_held(8, LONG));
+        gate.open();
     });
     assert_eq!((server.max_in_flight(), server.connections(), server.gets()), (8, 16, 800));
     assert!(server.wait_for(|c| c.open_connections == 0, LONG));
