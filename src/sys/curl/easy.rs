@@ -54,7 +54,7 @@ pub struct Settings {
     pub connect_timeout_ms: u64,
     /// Limit of the whole transfer, 0: none.
     pub request_timeout_ms: u64,
-    /// Whether the bytes of a large body may lie in the kernel until there are enough of them. Then [`Multi::is_quiet`](super::Multi::is_quiet)
+    /// Whether the bytes of a large body may lie in the kernel until there are enough of them. Then [`Multi::wait_no_more`](super::Multi::wait_no_more)
     /// has to be told of transfers that nothing comes for.
     pub patient: bool,
     /// Whether [`Handler::trace`] is called.

@@ -180,7 +180,7 @@ impl<H: Handler> Multi<H> {
 
     /// Nothing came for this transfer for a while: what the kernel may have of it comes now (see [`Settings::patient`](super::Settings)).
     /// False: it has none that was not told of.
-    pub fn is_quiet(&mut self, token: usize) -> bool {
+    pub fn wait_no_more(&mut self, token: usize) -> bool {
         self.entries.get_mut(token).and_then(Option::as_mut).is_some_and(Easy::wait_no_more)
     }
 

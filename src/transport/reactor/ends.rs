@@ -65,7 +65,7 @@ impl Local {
             let Some(attempt) = multi.handler(token).and_then(Slot::attempt) else { continue };
             let quiet = attempt.quiet_for(now);
             // What the kernel may have of it comes now, and counts.
-            let waited = !quiet.is_zero() && multi.is_quiet(token);
+            let waited = !quiet.is_zero() && multi.wait_no_more(token);
             if quiet >= limit && !waited {
                 if let Some(attempt) = multi.handler(token).and_then(Slot::attempt) {
                     attempt.abort_stalled(limit);

@@ -22,10 +22,11 @@ impl Attempt {
         if matches!(self.body, Body::Unseen) && !(self.head.complete && self.open_body()) {
             return None;
         }
-        let Body::Wanted { skip: 0, left } = self.body else { return None };
-        // Without one the body is chunked, or ends where the connection does. It may be less than the range has: then what comes next is
-        // the reply to another request, which libcurl may have sent before this one is taken out.
-        let left = left.min(self.head.content_length?.saturating_sub(self.received));
+        // No more than that: what comes next is the reply to another request, which libcurl may have sent before this one is taken out.
+        let left = self.due();
+        if left == 0 || !matches!(self.body, Body::Wanted { skip: 0, .. }) {
+            return None;
+        }
         let from = self.transfer.missing()?.start;
         let Some(Job::Read { sink, .. }) = self.transfer.job_mut() else { return None };
         let room = sink.lend().filter(|room| !curl::is_slow(room.address(), from))?;
@@ -39,7 +40,8 @@ impl Attempt {
         matches!(self.body, Body::Wanted { skip: 0, .. }) && self.keep(bytes, |sink| sink.filled(bytes))
     }
 
-    /// How many bytes of the body will come at least.
+    /// How many bytes of the body will come at least; 0 if nobody knows: without a Content-Length it is chunked, or ends where the
+    /// connection does. That may be less than the range has.
     pub(super) fn due(&self) -> u64 {
         match (&self.body, self.head.content_length) {
             (Body::Wanted { skip, left }, Some(len)) => (skip + left).min(len.saturating_sub(self.received)),
