@@ -42,15 +42,15 @@ static void without_context(void) {
 static void pointer(const char *name, CUdeviceptr address, void *current) {
   void *context = &context;
   unsigned type = 77;
-  unsigned char managed = 77;
+  unsigned managed = 0; /* a driver writes four bytes, and has a say in the first only */
   int device = 77;
-  unsigned long long size = 77;
+  unsigned long long size = 0; /* of memory that it does not know a driver writes none */
   int names[5] = {1, 2, 8, 9, 12};
   void *places[5] = {&context, &type, &managed, &device, &size};
   CUresult result = attributes(5, names, places, address);
   printf("%s, cuPointerGetAttributes: %s, context %s, type %u, managed %u, device %d, size %llu\n", name,
          result == 0 ? "ok" : cuda_name(result),
-         context == NULL ? "NULL" : context == current ? "the current one" : "another", type, managed, device, size);
+         context == NULL ? "NULL" : context == current ? "the current one" : "another", type, managed & 0xff, device, size);
   for (int i = 0; i < 5; i++) {
     char what[96];
     unsigned long long value = 0;
