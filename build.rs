@@ -20,9 +20,9 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
 
-    // libcurl's calls of `recv` go through `sys::curl::straight`. In whatever is linked here: tests and benchmarks are to be like the
-    // library. One that uses nothing of it says `use raskio as _`, for the definition.
-    println!("cargo::rustc-link-arg=-Wl,--wrap=recv");
+    // libcurl's calls of `recv` go through `sys::curl::straight`, and those of `clock_gettime` through `sys::curl::still`. In whatever is
+    // linked here: tests and benchmarks are to be like the library. One that uses nothing of it says `use raskio as _`, for the definitions.
+    println!("cargo::rustc-link-arg=-Wl,--wrap=recv,--wrap=clock_gettime");
 
     // Where a test finds the headers of the libcurl that is linked; in no artefact but the tests.
     if let Some(include) = env::var_os("DEP_CURL_INCLUDE") {

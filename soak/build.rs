@@ -2,6 +2,6 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // See RaskIO's `sys::curl::straight`.
-    println!("cargo::rustc-link-arg=-Wl,--wrap=recv");
+    // See RaskIO's `sys::curl::straight` and `sys::curl::still`.
+    println!("cargo::rustc-link-arg=-Wl,--wrap=recv,--wrap=clock_gettime");
 }

@@ -1,6 +1,6 @@
 //! The table of cases in `CASES.md` is true: every test that it names exists, and every case has one or says why not.
 
-// Linked like the other tests, with `--wrap=recv`, which is defined there.
+// Linked like the other tests, with `--wrap`, whose names are defined there.
 use raskio as _;
 use std::collections::BTreeSet;
 use std::path::Path;

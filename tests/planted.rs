@@ -7,5 +7,5 @@ mod bugs;
 #[cfg(any(raskio_sanitizer = "address", raskio_sanitizer = "thread"))]
 mod support;
 
-// Linked like the other tests, with `--wrap=recv`, which is defined there.
+// Linked like the other tests, with `--wrap`, whose names are defined there.
 use raskio as _;

@@ -14,5 +14,5 @@ mod promises;
 #[cfg(feature = "bundled-curl")]
 mod support;
 
-// Linked like the other tests, with `--wrap=recv`, which is defined there.
+// Linked like the other tests, with `--wrap`, whose names are defined there.
 use raskio as _;

@@ -10,6 +10,7 @@ mod numbered;
 mod patience;
 mod share;
 mod sockets;
+mod still;
 mod straight;
 mod url;
 

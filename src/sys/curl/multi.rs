@@ -5,6 +5,7 @@ mod settled;
 use self::settled::Settled;
 use super::numbered::Numbered;
 use super::sockets::{self, OriginId, Sockets};
+use super::still::Still;
 use super::straight::Straight;
 use super::{Easy, Handler, missing, multi_error};
 use crate::error::{Error, ErrorKind, Result};
@@ -284,6 +285,8 @@ impl<H: Handler> Multi<H> {
         let _inside = Inside::enter();
         // SAFETY: the sockets outlive the handle, and only callbacks reach them until this call is over.
         let _straight = unsafe { Straight::run(&raw mut (*self.sockets.as_ptr()).straight) };
+        // The system's libcurl asks another clock, and for bytes in another way.
+        let _still = cfg!(feature = "bundled-curl").then(Still::begin);
         let mut running: c_int = 0;
         let code = match fault::hit(Point::MultiAction) {
             true => CURLM_INTERNAL_ERROR,

@@ -17,6 +17,7 @@
 //! In a program that is linked without `--wrap=recv`, or with the system's libcurl, nothing calls this, and every byte is copied.
 
 use super::numbered::Numbered;
+use super::still;
 use crate::sys::fault::{self, Point};
 use crate::sys::mem::Span;
 use std::cell::Cell;
@@ -267,6 +268,7 @@ unsafe extern "C" fn receive(socket: c_int, to: *mut c_void, len: usize, flags: 
 
 /// `recv` by its other name: that one leads here.
 unsafe fn recv(socket: c_int, to: *mut c_void, len: usize, flags: c_int) -> isize {
+    still::goes_on();
     // SAFETY: promised by the caller; null is documented for the address that nobody wants.
     unsafe { libc::recvfrom(socket, to, len, flags, ptr::null_mut(), ptr::null_mut()) }
 }
