@@ -4,7 +4,8 @@
 //! connections took 1.6 times the CPU of 16 to 128, and a third of the speed was gone. An object store that gives each
 //! connection 64 MB/s after 25 ms needs some 64. Only trying tells: this starts low, doubles as long as that brings
 //! bytes, and then tries a step up or down now and then. It judges by what arrives, not by latency: an object store's
-//! first byte takes 20 to 200 ms whether it is busy or not.
+//! first byte takes 20 to 200 ms whether it is busy or not. Where the reactors themselves are busy all the time, more in flight
+//! brings nothing, whatever a measurement says that the machine's other work has disturbed.
 //!
 //! Pure: the clock and the counters are arguments.
 
@@ -42,8 +43,8 @@ const MOST_PATIENCE: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Doubling. What the limit before brought; and the best that this one did, at so many looks at which that was not enough: a
-    /// machine that is busy with something else for a moment must not end it.
+    /// Doubling. What the limit before brought; and the best that this one did, at so many looks at which that was not enough, or
+    /// at which nobody had time for more: a machine that is busy with something else for a moment must not end it.
     Opening { before: Option<(u32, f64)>, best: f64, looks: u32 },
     /// At a limit that is good as far as is known.
     Resting { rate: f64, measured: u32, patience: u32, up: bool },
@@ -51,10 +52,20 @@ enum Phase {
     Trying { home: u32, rate: f64, patience: u32, up: bool },
 }
 
-/// What has come since ever.
+/// What the reactors did since ever, all together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// Body bytes received.
+    pub bytes: u64,
+    /// Time in which they waited for something to come.
+    pub slept: Duration,
+}
+
+/// The same, and the requests served.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     bytes: u64,
+    slept: Duration,
     served: u64,
 }
 
@@ -76,6 +87,7 @@ pub struct Adaptive {
     limit: u32,
     floor: u32,
     ceiling: u32,
+    reactors: u32,
     /// What was served of late was small.
     small: bool,
     phase: Phase,
@@ -101,6 +113,7 @@ impl Adaptive {
             limit: START.max(reactors.saturating_mul(2 * EACH)).clamp(floor, ceiling),
             floor,
             ceiling,
+            reactors: reactors.max(1),
             small: false,
             phase: Phase::Opening { before: None, best: 0.0, looks: 0 },
             from: now,
@@ -139,11 +152,11 @@ impl Adaptive {
         if self.work_at_start.is_none() { self.from } else { self.until }
     }
 
-    /// Looks at what has come so far, `bytes` since ever, and sets the limit anew if it is time. `in_flight`: requests
-    /// that are; after a step up it takes a while until all of them have a connection.
-    pub fn look(&mut self, now: Instant, bytes: u64, in_flight: u32) {
+    /// Looks at what was done so far, and sets the limit anew if it is time. `in_flight`: requests that are; after a step up
+    /// it takes a while until all of them have a connection.
+    pub fn look(&mut self, now: Instant, done: Done, in_flight: u32) {
         let full = u64::from(in_flight) * 8 >= u64::from(self.limit) * 7;
-        let work = Work { bytes, served: self.served };
+        let work = Work { bytes: done.bytes, slept: done.slept, served: self.served };
         let Some(before) = self.work_at_start else {
             if now >= self.from && !full {
                 // Not yet.
@@ -167,7 +180,8 @@ impl Adaptive {
         let idle = std::mem::take(&mut self.idle);
         let wanted = std::mem::take(&mut self.wanted) && !idle && full;
         if wanted {
-            self.judge(rate);
+            let slept = work.slept.saturating_sub(before.slept).as_secs_f64() / seconds / f64::from(self.reactors);
+            self.judge(rate, slept.min(1.0));
         }
         let window = self.took.unwrap_or(FIRST_WINDOW).clamp(SHORTEST, LONGEST);
         let (settle, measure) = match self.phase {
@@ -181,15 +195,23 @@ impl Adaptive {
         self.work_at_start = settle.is_zero().then_some(work);
     }
 
-    fn judge(&mut self, rate: f64) {
+    /// `slept`: the part of the time in which a reactor, on the average, had nothing to do.
+    fn judge(&mut self, rate: f64, slept: f64) {
+        // More work could at best fill the time in which they sleep.
+        let may_bring = |times: f64| 1.0 - slept <= 1.0 / times;
         match self.phase {
+            // Everybody works as it is; but the first connections make work of their own.
+            Phase::Opening { before: None, looks, .. } if !may_bring(WORTH_DOUBLING) => self.stay_open(rate, looks + 1),
             // Everybody waits for a first byte: more may wait.
             Phase::Opening { before: None, .. } if rate == 0.0 => self.double(None),
             Phase::Opening { before: None, .. } => self.double(Some((self.limit, rate))),
             Phase::Opening { before: Some((limit, before)), best, looks } => {
                 let (best, looks) = (best.max(rate), looks + 1);
                 if best > before * WORTH_DOUBLING {
-                    self.double(Some((self.limit, best)));
+                    match may_bring(WORTH_DOUBLING) {
+                        true => self.double(Some((self.limit, best))),
+                        false => self.stay_open(best, 1),
+                    }
                 } else if looks < LOOKS {
                     self.phase = Phase::Opening { before: Some((limit, before)), best, looks };
                 } else {
@@ -208,7 +230,7 @@ impl Adaptive {
                 let rate = if measured == 0 { rate } else { (before * 3.0 + rate) / 4.0 };
                 self.phase = Phase::Resting { rate, measured: measured + 1, patience, up };
                 if measured + 1 >= patience {
-                    self.attempt(rate, patience, up);
+                    self.attempt(rate, patience, up, may_bring(WORTH_MORE));
                 }
             }
             Phase::Trying { home, rate: at_home, patience, up } => {
@@ -232,12 +254,21 @@ impl Adaptive {
         self.phase = Phase::Opening { before, best: 0.0, looks: 0 };
     }
 
+    /// To double later, unless it is seen `LOOKS` times that nothing would come of it.
+    fn stay_open(&mut self, rate: f64, looks: u32) {
+        if looks < LOOKS {
+            self.phase = Phase::Opening { before: None, best: 0.0, looks };
+        } else {
+            self.rest(rate, PATIENCE, false);
+        }
+    }
+
     fn rest(&mut self, rate: f64, patience: u32, up: bool) {
         self.phase = Phase::Resting { rate, measured: 0, patience, up };
     }
 
-    /// Tries the next limit, half as many again or a third fewer.
-    fn attempt(&mut self, rate: f64, patience: u32, up: bool) {
+    /// Tries the next limit, half as many again, if more `may_bring` something, or a third fewer.
+    fn attempt(&mut self, rate: f64, patience: u32, up: bool, may_bring: bool) {
         let home = self.limit;
         let least = if self.small { SMALL_FLOOR.clamp(self.floor, self.ceiling) } else { self.floor };
         if home < least {
@@ -245,13 +276,14 @@ impl Adaptive {
             return self.rest(rate, PATIENCE, up);
         }
         let step = |up| match up {
+            true if !may_bring => home,
             true => home.saturating_add((home / 2).max(1)).min(self.ceiling),
             false => (home - (home / 3).max(1).min(home)).max(least),
         };
         let up = if step(up) == home { !up } else { up };
         let other = step(up);
         if other == home {
-            return self.rest(rate, MOST_PATIENCE, up);
+            return self.rest(rate, if may_bring { MOST_PATIENCE } else { patience }, up);
         }
         self.limit = other;
         self.phase = Phase::Trying { home, rate, patience, up };
@@ -259,193 +291,4 @@ impl Adaptive {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// A path: what it gives to so many requests in flight, in bytes a second, and how long a request then takes.
-    struct Path {
-        request: u64,
-        rate: fn(u32) -> f64,
-        /// Each measurement is off by up to this part.
-        noise: f64,
-        /// For 60 ms at a time, a third of the time, so much is left: something else uses the machine.
-        gusts: f64,
-    }
-
-    /// Lets a client with more than enough to read run for `seconds`; returns the limit every 10 ms.
-    fn run(path: &Path, ceiling: u32, seconds: f64) -> Vec<u32> {
-        run_seeded(path, ceiling, seconds, 7)
-    }
-
-    fn run_seeded(path: &Path, ceiling: u32, seconds: f64, seed: u64) -> Vec<u32> {
-        let start = Instant::now();
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut gust = 1.0;
-        let mut adaptive = Adaptive::new(ceiling, 1, start);
-        let (mut bytes, mut served, mut limits) = (0.0, 0.0, Vec::new());
-        let step = 0.001;
-        for i in 0..(seconds / step) as u64 {
-            let now = start + Duration::from_secs_f64(i as f64 * step);
-            if i % 60 == 0 {
-                gust = if random.f64() < 1.0 / 3.0 { path.gusts } else { 1.0 };
-            }
-            let rate = gust * (path.rate)(adaptive.limit()) * (1.0 + path.noise * (random.f64() - 0.5) * 2.0);
-            bytes += rate * step;
-            served += rate * step / path.request as f64;
-            while served >= 1.0 {
-                served -= 1.0;
-                let took = path.request as f64 * f64::from(adaptive.limit()) / rate;
-                adaptive.served(Duration::from_secs_f64(took));
-            }
-            adaptive.wanted();
-            adaptive.look(now, bytes as u64, adaptive.limit());
-            if i % 10 == 0 {
-                limits.push(adaptive.limit());
-            }
-        }
-        limits
-    }
-
-    fn settled(limits: &[u32]) -> (u32, u32) {
-        let tail = &limits[limits.len() / 2..];
-        (*tail.iter().min().unwrap(), *tail.iter().max().unwrap())
-    }
-
-    /// 3 GB/s from 8 requests on; beyond 128 it gets less.
-    const LAN: Path = Path {
-        request: 4 << 20,
-        rate: |n| 3e9 * f64::from(n.min(8)) / 8.0 * if n > 128 { 0.7 } else { 1.0 },
-        noise: 0.05,
-        gusts: 1.0,
-    };
-    /// 46 MB/s a request, 2.8 GB/s at most.
-    const STORE: Path = Path { request: 4 << 20, rate: |n| (46e6 * f64::from(n)).min(2.8e9), noise: 0.05, gusts: 1.0 };
-    /// 5 ms a request of 4 KiB, however many.
-    const FAR: Path = Path { request: 4096, rate: |n| 4096.0 * f64::from(n) / 0.005, noise: 0.05, gusts: 1.0 };
-
-    #[test]
-    fn a_fast_network_is_not_hurt_by_a_large_budget() {
-        let (least, most) = settled(&run(&LAN, 256, 20.0));
-        assert!(least >= 5 && most <= 96, "{least} to {most}");
-    }
-
-    #[test]
-    fn small_steps_down_do_not_add_up_to_a_loss() {
-        // A third fewer costs 2.5 %, each time.
-        let rate = |n: u32| 60e6 * (f64::from(n) / 256.0).powf(0.0624);
-        for (request, ceiling, floor) in [(4096, 16, 16), (4096, 256, 64), (4 << 20, 256, 16)] {
-            let path = Path { request, rate, noise: 0.01, gusts: 1.0 };
-            let (least, _) = settled(&run(&path, ceiling, 20.0));
-            assert!(least >= floor, "{least} of {ceiling}");
-        }
-    }
-
-    #[test]
-    fn a_slow_store_gets_what_it_needs_soon_and_not_much_more() {
-        let limits = run(&STORE, 256, 20.0);
-        let soon = limits.iter().position(|&limit| limit >= 56).unwrap() * 10;
-        assert!(soon <= 150, "{soon} ms until the path was full");
-        let (least, most) = settled(&limits);
-        assert!(least >= 40 && most <= 144, "{least} to {most}");
-    }
-
-    #[test]
-    fn a_machine_that_is_busy_now_and_then_costs_the_store_little() {
-        let path = Path { gusts: 0.4, ..STORE };
-        let mut good = Vec::new();
-        for seed in 0..40 {
-            let limits = run_seeded(&path, 256, 6.0, seed);
-            let share = |limits: &[u32]| {
-                let rates: f64 = limits.iter().map(|&limit| (path.rate)(limit)).sum();
-                rates / limits.len() as f64 / 2.8e9
-            };
-            good.push((share(&limits[..100]), share(&limits)));
-        }
-        let mean = |of: fn(&(f64, f64)) -> f64| good.iter().map(of).sum::<f64>() / good.len() as f64;
-        let (soon, later) = (mean(|it| it.0), mean(|it| it.1));
-        let worst = good.iter().map(|it| it.1).fold(1.0, f64::min);
-        assert!(soon > 0.8 && later > 0.9, "{soon} of the path in the first second, {later} in six");
-        assert!(worst > 0.8, "{worst} of the path in the worst of them");
-    }
-
-    #[test]
-    fn where_every_request_brings_as_much_as_the_one_before_the_budget_is_the_limit() {
-        let limits = run(&FAR, 256, 10.0);
-        let soon = limits.iter().position(|&limit| limit == 256).unwrap() * 10;
-        assert!(soon <= 300, "{soon} ms");
-        // A step down is tried now and then, and taken back.
-        let full = limits.iter().filter(|&&limit| limit == 256).count();
-        assert!(full * 10 > limits.len() * 9, "{full} of {}", limits.len());
-    }
-
-    #[test]
-    fn while_nothing_comes_at_all_more_may_wait() {
-        let start = Instant::now();
-        let mut adaptive = Adaptive::new(5000, 1, start);
-        for ms in 0..2000 {
-            adaptive.wanted();
-            adaptive.look(start + Duration::from_millis(ms), 0, adaptive.limit());
-        }
-        assert_eq!(adaptive.limit(), 5000);
-    }
-
-    #[test]
-    fn requests_that_all_stall_do_not_keep_others_out() {
-        let start = Instant::now();
-        let mut adaptive = Adaptive::new(256, 1, start);
-        let mut bytes = 0;
-        for ms in 0..20_000 {
-            // 200 MB/s however many there are, then nothing.
-            bytes += if ms < 15_000 { 200_000 } else { 0 };
-            adaptive.wanted();
-            adaptive.look(start + Duration::from_millis(ms), bytes, adaptive.limit());
-            if ms == 14_999 {
-                assert!(adaptive.limit() < 64, "{}", adaptive.limit());
-            }
-        }
-        assert_eq!(adaptive.limit(), 256);
-    }
-
-    #[test]
-    fn nothing_is_learnt_while_nobody_waits() {
-        let start = Instant::now();
-        let mut adaptive = Adaptive::new(256, 1, start);
-        for ms in 0..5000 {
-            adaptive.look(start + Duration::from_millis(ms), ms * 1000, adaptive.limit());
-        }
-        assert_eq!(adaptive.limit(), START);
-    }
-
-    #[test]
-    fn a_small_budget_is_never_exceeded_and_every_reactor_has_work() {
-        for budget in [1, 2, 3, 5, 40] {
-            assert!(run(&FAR, budget, 3.0).iter().all(|&limit| limit >= 1 && limit <= budget), "{budget}");
-        }
-        assert_eq!(Adaptive::new(256, 8, Instant::now()).limit(), 64);
-        assert_eq!(Adaptive::new(256, 100, Instant::now()).limit(), 256);
-    }
-
-    #[test]
-    fn a_path_that_gets_faster_is_noticed() {
-        let start = Instant::now();
-        let mut adaptive = Adaptive::new(256, 1, start);
-        let (mut bytes, mut served) = (0.0, 0.0);
-        for ms in 0..40_000u64 {
-            // From 200 MB/s in all to 46 MB/s a request.
-            let most = if ms < 10_000 { 200e6 } else { 2.8e9 };
-            let rate = (46e6 * f64::from(adaptive.limit())).min(most);
-            bytes += rate / 1e3;
-            served += rate / 1e3 / f64::from(4 << 20);
-            while served >= 1.0 {
-                served -= 1.0;
-                adaptive.served(Duration::from_secs_f64(f64::from(4 << 20) * f64::from(adaptive.limit()) / rate));
-            }
-            adaptive.wanted();
-            adaptive.look(start + Duration::from_millis(ms), bytes as u64, adaptive.limit());
-            if ms == 9_999 {
-                assert!(adaptive.limit() <= 32, "{}", adaptive.limit());
-            }
-        }
-        assert!(adaptive.limit() >= 40, "{}", adaptive.limit());
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ pub mod hedge;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use adaptive::Adaptive;
+use adaptive::{Adaptive, Done};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -145,9 +145,9 @@ impl RequestLimiter {
         }
     }
 
-    /// Sets the limit anew, if it is time: `received` tells the bytes that have come since ever. Whoever is in line for
-    /// what a higher limit makes free is woken.
-    pub fn look(&self, now: Instant, received: impl FnOnce() -> u64) {
+    /// Sets the limit anew, if it is time: `done` tells what the members did since ever. Whoever is in line for what a
+    /// higher limit makes free is woken.
+    pub fn look(&self, now: Instant, done: impl FnOnce() -> Done) {
         if self.next_look().is_none_or(|next| next > now) {
             return;
         }
@@ -159,7 +159,7 @@ impl RequestLimiter {
             if self.more_is_wanted() {
                 adaptive.wanted();
             }
-            adaptive.look(now, received(), state.given);
+            adaptive.look(now, done(), state.given);
             if state.limit != adaptive.limit() {
                 log::trace!(target: "raskio", "at most {} requests in flight, before {}", adaptive.limit(), state.limit);
             }
@@ -303,6 +303,11 @@ mod tests {
         assert_eq!(limiter.free(), 1);
     }
 
+    /// Two members that have slept for so long.
+    fn asleep(ms: u64) -> Done {
+        Done { bytes: 0, slept: 2 * Duration::from_millis(ms) }
+    }
+
     #[test]
     fn what_is_held_back_is_wanted_although_nobody_is_in_line() {
         for held_back in [false, true] {
@@ -315,7 +320,7 @@ mod tests {
                 limiter.hold_back(true);
             }
             for ms in [0, 200] {
-                limiter.look(now + Duration::from_millis(ms), || 0);
+                limiter.look(now + Duration::from_millis(ms), || asleep(ms));
                 permits.pop();
                 permits.extend(limiter.acquire(1));
             }
@@ -340,7 +345,7 @@ mod tests {
         assert!(first < 1000 && limiter.acquire(1).is_none());
         for ms in [0, 200] {
             let _ = limiter.acquire(1);
-            limiter.look(now + Duration::from_millis(ms), || 0);
+            limiter.look(now + Duration::from_millis(ms), || asleep(ms));
         }
         assert!(limiter.limit() as usize > first);
         assert_eq!(wakes.iter().map(|wake| wake.0.load(Ordering::SeqCst)).collect::<Vec<_>>(), [1, 1]);

@@ -2,12 +2,14 @@
 
 use super::board::Board;
 use super::names::{Names, Tell};
+use super::naps::Naps;
 use crate::config::{Concurrency, Config};
 use crate::credentials::authority::Granted;
 use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
 use crate::limit::RequestLimiter;
+use crate::limit::adaptive::Done;
 use crate::limit::gate::ConnectionGate;
 use crate::op::Operation;
 use crate::op::items::Part;
@@ -70,6 +72,8 @@ pub struct Member {
     pub keeps_some: AtomicBool,
     /// Body bytes that it has received since ever. Written by that thread alone.
     pub received: AtomicU64,
+    /// How long it had nothing to do.
+    pub(super) naps: Naps,
 }
 
 /// What the threads of one transport share.
@@ -163,6 +167,7 @@ impl Engine {
         };
         let policy = RetryPolicy { max_attempts: config.max_attempts, statuses: config.retry_status.clone() };
         let mut members = Vec::with_capacity(threads as usize);
+        let now = Instant::now();
         for _ in 0..threads {
             let waker = Arc::new(Waker::new(EventFd::new()?));
             members.push(Member {
@@ -171,6 +176,7 @@ impl Engine {
                 works_for: AtomicUsize::new(0),
                 keeps_some: AtomicBool::new(false),
                 received: AtomicU64::new(0),
+                naps: Naps::new(now),
             });
         }
         let wakes: Vec<Arc<dyn crate::limit::Wake>> =
@@ -316,9 +322,12 @@ impl Engine {
         }
     }
 
-    /// Body bytes received since ever.
-    pub fn received(&self) -> u64 {
-        self.members.iter().map(|member| member.received.load(Ordering::Relaxed)).sum()
+    /// What its threads did since ever.
+    pub(super) fn done(&self, now: Instant) -> Done {
+        self.members.iter().fold(Done::default(), |done, member| Done {
+            bytes: done.bytes + member.received.load(Ordering::Relaxed),
+            slept: done.slept + member.naps.so_far(now),
+        })
     }
 
     /// Has every thread close what is idle.

@@ -7,6 +7,7 @@ mod ends;
 pub mod engine;
 mod hedge;
 pub mod names;
+mod naps;
 pub mod pool;
 mod sleep;
 mod timers;
@@ -189,7 +190,8 @@ impl Local {
             self.admit()?;
             // After admission: as many are in flight now as may be, if there are so many.
             if let Some(limiter) = &self.engine.limiter {
-                limiter.look(Instant::now(), || self.engine.received());
+                let now = Instant::now();
+                limiter.look(now, || self.engine.done(now));
                 let limit = u64::from(limiter.limit_now());
                 if limit != self.limit {
                     self.limit = limit;

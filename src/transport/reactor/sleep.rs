@@ -39,6 +39,8 @@ impl Local {
         // Rounded up: waking a moment early only means looking twice.
         let wait = wake_at.saturating_duration_since(now).as_micros().div_ceil(1000);
         let wait = u32::try_from(wait).unwrap_or(u32::MAX);
+        let naps = &engine.members[self.index].naps;
+        naps.begin(now);
         // A thread that has had nothing to do has none: a multi handle is five descriptors.
         let waited = match &mut self.multi {
             Some(multi) => multi.wait(waker.signal(), wait),
@@ -48,9 +50,10 @@ impl Local {
             }
         };
         waker.awake();
+        let woken = Instant::now();
+        naps.end(woken);
         waited?;
         // By the clock, not by how this wait ended: looks for stalls and other timers end waits before their time.
-        let woken = Instant::now();
         if !in_flight {
             self.looked_at_all = woken;
         } else if woken.saturating_duration_since(self.looked_at_all) >= BUSY_WAIT {
