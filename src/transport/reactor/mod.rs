@@ -18,7 +18,7 @@ use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Timings};
 use crate::stats;
-use crate::sys::curl::{Easy, Finished, Multi, Times};
+use crate::sys::curl::{Done, Easy, Finished, Multi, Times};
 use crate::sys::fault::{self, Point};
 use crate::transport::Transfer;
 use crate::transport::lanes::Lanes;
@@ -95,6 +95,8 @@ struct Local {
     held_back: bool,
     /// The last request taken from the boards was one that may wait for its sink.
     sinks_had_theirs: bool,
+    /// Those that are over and not taken in yet, with the attempt's number. Empty between two turns.
+    over: Vec<(u64, Done)>,
     /// What was asked twice.
     seconds: Seconds,
     /// Attempts made so far.
@@ -154,6 +156,7 @@ impl Local {
             in_line: false,
             held_back: false,
             sinks_had_theirs: false,
+            over: Vec::new(),
             seconds: Seconds::default(),
             attempts: 0,
             limit: 0,
@@ -303,11 +306,18 @@ impl Local {
             }
             !known
         });
-        let mut finished = 0;
-        while let Some(done) = self.multi.as_mut().and_then(Multi::next_done) {
-            self.reap(done.token, done.code)?;
-            finished += 1;
+        let mut over = std::mem::take(&mut self.over);
+        while let Some(done) = multi.next_done() {
+            let started = multi.handler(done.token).and_then(Slot::attempt).map_or(0, |attempt| attempt.number());
+            over.push((started, done));
         }
+        // The oldest is told of last: who waits for all of them in order is woken once.
+        over.sort_unstable_by_key(|&(started, _)| started);
+        let finished = over.len();
+        while let Some((_, done)) = over.pop() {
+            self.reap(done.token, done.code)?;
+        }
+        self.over = over;
         if let Some(multi) = &mut self.multi {
             multi.settle()?;
         }
