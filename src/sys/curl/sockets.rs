@@ -5,6 +5,7 @@
 //! something comes from it that nobody waits for. That saves two system calls a request.
 
 use super::numbered::Numbered;
+use super::still;
 use super::straight::Straight;
 use crate::sys::epoll::{self, Epoll, Ready};
 use crate::sys::event::EventFd;
@@ -373,6 +374,8 @@ pub extern "C" fn on_timer(_: *mut CURLM, timeout_ms: c_long, user: *mut c_void)
 
 /// CURLOPT_OPENSOCKETFUNCTION. `user`: the [`Sockets`] of the multi handle that the transfer is in.
 pub extern "C" fn on_open(user: *mut c_void, _: curlsocktype, address: *mut curl_sockaddr) -> curl_socket_t {
+    // Many may be set up one after the other: each one's time to connect begins here.
+    still::goes_on();
     // SAFETY: libcurl passes a valid address; no pointers are passed on. Its type carries SOCK_CLOEXEC already.
     let fd = unsafe { libc::socket((*address).family, (*address).socktype, (*address).protocol) };
     // On failure libcurl reads errno, which nothing may change here.

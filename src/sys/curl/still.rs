@@ -2,9 +2,10 @@
 //!
 //! libcurl asks for the time 36 times for a request of 4 KiB (counted with callgrind): 1 µs of 25, 27 ns each, where the clock is the
 //! processor's own, and far more where each answer takes a system call. So the library is linked with `--wrap=clock_gettime`, and
-//! while a multi handle runs on a thread, the monotonic clock of that thread is read once, and again after each `recv`
-//! ([`straight`](super::straight)): whoever asks in between is told the same. What comes between is libcurl's own work on what came,
-//! some 10 µs of it, or a TLS handshake's millisecond. libcurl waits for nothing in there, so nothing waits for the time to pass.
+//! while a multi handle runs on a thread, the monotonic clock of that thread is read once, and again when bytes were asked for
+//! ([`straight`](super::straight)) and when a socket is opened: whoever asks in between is told the same. What comes between is libcurl's own work,
+//! some 10 µs of it for what came, and up to milliseconds of a TLS handshake. libcurl waits for nothing in there; where it
+//! calls the host's code, which may, the clock [runs](Runs).
 //!
 //! Everything else in the library asks by the same name, `Instant::now` too, and is told the time as ever outside of
 //! libcurl. In a program that is linked without `--wrap=clock_gettime`, or with the system's libcurl, the clock runs.
@@ -46,7 +47,25 @@ impl Drop for Still {
     }
 }
 
-/// Bytes may come, and the system takes its time.
+/// The clock of this thread runs until this is dropped: for code that may wait for the time to pass, or fork, or end the process.
+pub struct Runs(u8);
+
+impl Runs {
+    /// From now on.
+    pub fn begin() -> Runs {
+        Runs(CLOCK.with(|clock| clock.state.replace(RUNS)))
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        if self.0 != RUNS {
+            CLOCK.with(|clock| clock.state.set(UNREAD));
+        }
+    }
+}
+
+/// Something was asked of the system that may have taken its time.
 pub fn goes_on() {
     CLOCK.with(|clock| {
         if clock.state.get() == STANDS {
@@ -148,6 +167,25 @@ mod tests {
         let now = Instant::now();
         sleep(WHILE);
         assert!(Instant::now() >= now + WHILE, "it is not stopped by bytes that come outside");
+    }
+
+    #[test]
+    fn the_clock_runs_where_the_host_s_code_does() {
+        for inside in [false, true] {
+            let still = inside.then(Still::begin);
+            let before = Instant::now();
+            {
+                let _runs = Runs::begin();
+                let first = Instant::now();
+                sleep(WHILE);
+                assert!(Instant::now() >= first + WHILE);
+            }
+            let after = Instant::now();
+            assert!(after >= before + WHILE, "what it took counts");
+            sleep(WHILE);
+            assert_eq!(Instant::now() == after, inside);
+            drop(still);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::super::missing;
 use super::super::patience::Patience;
+use super::super::still;
 use super::super::straight::{self, Connection, Placed, Taker, Told};
 use super::Handler;
 use crate::sys::mem::Span;
@@ -139,6 +140,8 @@ pub extern "C" fn on_trace<H: Handler>(
         _ => return 0,
     };
     guarded(hooks_of::<H>(user), 0, |hooks| {
+        // It is logged, which is the host's code.
+        let _runs = still::Runs::begin();
         // SAFETY: libcurl passes `n` bytes.
         hooks.handler.trace(outgoing, unsafe { bytes(data, n) });
         0
