@@ -4,6 +4,7 @@
 mod support;
 
 use raskio::client::Client;
+use raskio::config::Backend;
 use raskio::error::ErrorKind;
 use raskio::object::{Object as RaskObject, ObjectOptions, ReadOptions};
 use raskio::op::{Completion, OpResult};
@@ -86,6 +87,47 @@ fn a_slow_completion_on_a_callback_thread_does_not_hold_up_the_reads() {
         }
         release.send(()).unwrap();
     });
+}
+
+#[test]
+fn of_those_that_come_together_the_oldest_is_told_of_last() {
+    const READS: usize = 8;
+    // Whether they come together is up to the machine, for once in twenty times.
+    let told = (0..20).map(|_| {
+        let server = server_of(READS as u64);
+        server.put("/other", Object::pattern(1));
+        let client = TestClient::with(Backend::MultiPoll, |options| options.num_reactors = Some(1));
+        let object = client.open(&server.url("/data"));
+        let gate = Gate::new();
+        server.script("/data", std::iter::repeat_with(|| Reply::object().hold(&gate)).take(READS));
+        let (tell, told) = channel();
+        let mut buffers: Vec<Guarded> = (0..READS).map(|_| Guarded::new(1)).collect();
+        for (i, buffer) in buffers.iter_mut().enumerate() {
+            let tell = tell.clone();
+            let done = Box::new(move |_: &OpResult<'_>| tell.send(i).unwrap());
+            object.read(i as u64, buffer.host(), &ReadOptions::default(), done).expect("accepted").submit();
+            // In this order.
+            assert!(gate.wait_held(i + 1, LONG));
+        }
+        // The reactor is kept until all of them are there.
+        let (release, kept) = channel::<()>();
+        let (entered, inside) = channel();
+        let keeping = Box::new(move |_: &OpResult<'_>| {
+            entered.send(()).unwrap();
+            kept.recv_timeout(LONG).unwrap();
+        });
+        let _buffer = read_then(&client.open(&server.url("/other")), 1, keeping);
+        inside.recv_timeout(LONG).unwrap();
+        gate.open();
+        while server.in_flight() > 0 {
+            std::thread::sleep(ms(1));
+        }
+        std::thread::sleep(ms(20));
+        release.send(()).unwrap();
+        (0..READS).map(|_| told.recv_timeout(LONG).unwrap()).collect::<Vec<_>>()
+    });
+    let (mut seen, wanted) = (Vec::new(), (0..READS).rev().collect::<Vec<_>>());
+    assert!(told.inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
 }
 
 #[test]

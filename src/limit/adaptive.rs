@@ -5,7 +5,7 @@
 //! connection 64 MB/s after 25 ms needs some 64. Only trying tells: this starts low, doubles as long as that brings
 //! bytes, and then tries a step up or down now and then. It judges by what arrives, not by latency: an object store's
 //! first byte takes 20 to 200 ms whether it is busy or not. Where the reactors themselves are busy all the time, more in flight
-//! brings nothing, whatever a measurement says that the machine's other work has disturbed.
+//! brings next to nothing, whatever a measurement says that the machine's other work has disturbed.
 //!
 //! Pure: the clock and the counters are arguments.
 
@@ -197,7 +197,7 @@ impl Adaptive {
 
     /// `slept`: the part of the time in which a reactor, on the average, had nothing to do.
     fn judge(&mut self, rate: f64, slept: f64) {
-        // More work could at best fill the time in which they sleep.
+        // More work can fill the time in which they sleep; that it makes the rest cheaper was not seen.
         let may_bring = |times: f64| 1.0 - slept <= 1.0 / times;
         match self.phase {
             // Everybody works as it is; but the first connections make work of their own.
@@ -259,7 +259,7 @@ impl Adaptive {
         if looks < LOOKS {
             self.phase = Phase::Opening { before: None, best: 0.0, looks };
         } else {
-            self.rest(rate, PATIENCE, false);
+            self.rest(rate, PATIENCE, true);
         }
     }
 
@@ -274,6 +274,10 @@ impl Adaptive {
         if home < least {
             self.limit = least;
             return self.rest(rate, PATIENCE, up);
+        }
+        // Not down in its stead: nothing would then balance the steps down that noise lets through.
+        if up && !may_bring {
+            return self.rest(rate, patience, false);
         }
         let step = |up| match up {
             true if !may_bring => home,

@@ -311,7 +311,7 @@ impl Local {
             let started = multi.handler(done.token).and_then(Slot::attempt).map_or(0, |attempt| attempt.number());
             over.push((started, done));
         }
-        // The oldest is told of last: who waits for all of them in order is woken once.
+        // The attempt that began first is told of last: who waits for all of them in order is woken once.
         over.sort_unstable_by_key(|&(started, _)| started);
         let finished = over.len();
         while let Some((_, done)) = over.pop() {

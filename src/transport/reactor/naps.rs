@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a thread has waited for something to come, since ever. Written by that thread alone; whoever looks in the middle of a nap
-/// counts it so far, and one that looks as it ends may count it twice.
+/// counts it so far, and who looks at the very moment in which it ends may miss it, or count it twice.
 #[derive(Debug)]
 pub struct Naps {
     start: Instant,
