@@ -12,6 +12,7 @@
 /unsized/SIZE          HEAD has no length, and GET of a range says bytes 0-0/*
 /slow/SECONDS/SIZE     answers GETs so much later
 /changing/ID/SIZE      a new ETag, and other bytes, after PUT /changing/ID
+/expiring/ID/SIZE      wants the session token "token-N", N counting the PUTs of /expiring/ID; with another one it says that it has expired
 /growing/ID/SIZE       1000 bytes more, and another ETag, for each PUT /growing/ID
 /file/PATH             a file of this machine
 /webhdfs/v1/SIZE       op=GETFILESTATUS and op=OPEN, which leads to another path
@@ -84,6 +85,10 @@ class Handler(BaseHTTPRequestHandler):
         status = 206 if self.headers.get("Range") else 200
         if kind == "moved":
             return self.reply(302, b"", [("Location", f"/data/{size}")], head=head)
+        if kind == "expiring":
+            valid = f"token-{self.server.versions.get('/expiring/' + more[0], 0)}"
+            if self.headers.get("x-amz-security-token") != valid:
+                return self.reply(400, b"<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>", head=head)
         if kind == "gone":
             return self.reply(404, b"", head=head)
         if kind == "always" and not head:

@@ -7,6 +7,7 @@ objects of 300,000 bytes.
 
 import os
 import unittest
+import urllib.request
 
 NATIVE = os.environ.get("NATIVE") == "1"
 if not NATIVE:
@@ -15,7 +16,7 @@ if not NATIVE:
 import kvikio
 import numpy as np
 
-from scripted_server import pattern
+from scripted_server import Server, pattern
 
 S3, MOTO, SIZE = os.environ["S3"], os.environ["MOTO"], 300_000
 
@@ -82,6 +83,36 @@ class S3Reads(unittest.TestCase):
             os.environ["AWS_SECRET_ACCESS_KEY"] = secret
         # The same name with the right keys again: nothing of the refusal stuck to it.
         self.check(kvikio.RemoteFile.open_s3("bucket", "plain"))
+
+    def test_a_session_that_expires(self):
+        server = Server()
+        os.environ["AWS_ENDPOINT_URL"] = server.url
+
+        def session(number):
+            os.environ["AWS_SESSION_TOKEN"] = f"token-{number}"
+            return kvikio.RemoteFile.open_s3("expiring", "one/300000")
+
+        def expire():
+            urllib.request.urlopen(urllib.request.Request(server.url + "/expiring/one", method="PUT")).close()
+
+        try:
+            first = session(0)
+            self.check(first)
+            expire()
+            # An endpoint of KvikIO has the keys that it was made with. The reactors of 26.08 name no status.
+            with self.assertRaisesRegex(RuntimeError, "returned error: 400|HTTP response code said error") as raised:
+                read(first)
+            self.assertNotIn("token-0", str(raised.exception))
+            second = session(1)
+            self.check(second)
+            with self.assertRaises(RuntimeError):
+                read(first, 10)
+            self.check(second)
+            # Those of before, once they are good again.
+            self.check(session(1))
+        finally:
+            del os.environ["AWS_SESSION_TOKEN"]
+            server.shutdown()
 
 
 if __name__ == "__main__":
