@@ -89,12 +89,15 @@ class S3Reads(unittest.TestCase):
         os.environ["AWS_ENDPOINT_URL"] = server.url
 
         def session(number):
+            # KvikIO takes a token along with the key of a session only.
+            os.environ["AWS_ACCESS_KEY_ID"] = "ASIASESSION"
             os.environ["AWS_SESSION_TOKEN"] = f"token-{number}"
             return kvikio.RemoteFile.open_s3("expiring", "one/300000")
 
         def expire():
             urllib.request.urlopen(urllib.request.Request(server.url + "/expiring/one", method="PUT")).close()
 
+        key_id = os.environ["AWS_ACCESS_KEY_ID"]
         try:
             first = session(0)
             self.check(first)
@@ -112,7 +115,9 @@ class S3Reads(unittest.TestCase):
             self.check(session(1))
         finally:
             del os.environ["AWS_SESSION_TOKEN"]
+            os.environ["AWS_ACCESS_KEY_ID"] = key_id
             server.shutdown()
+            server.server_close()
 
 
 if __name__ == "__main__":
