@@ -62,8 +62,8 @@ fn the_time_is_where_it_was_spent() {
         server.script("/data", [Reply::object().delay(ms(600)), Reply::object().delay_body(ms(600))]);
         read(&object, 0, 100);
         let first = client.stats();
-        // libcurl notes that the request is out once it is: on a busy machine the server has begun to wait before that.
-        assert!(first.wait_us >= 400_000 && first.body_us < 300_000, "{first:?}");
+        // Half of it, on a machine that is busy with something else.
+        assert!(first.wait_us >= 600_000 && first.body_us < 300_000, "{first:?}");
         assert!(first.connect_us > 0 && first.tls_us == 0, "{first:?}");
         read(&object, 0, 100);
         let second = client.stats();
