@@ -257,8 +257,9 @@ fn a_write_on_a_stream_waits_for_it_also_when_it_is_cancelled() {
         gpu.sim.sim_cuda_hold_stream(stream, 1);
         assert_eq!(gpu.sim.cuMemsetD8Async(memory.address(), 0x55, 2 * len, stream), 0);
         // Both buffers are taken by this one, and the next is in line for one.
-        let (held, queued) = (start_write(&object, 0, &memory, Some(stream)), start_write(&object, 0, &plain, None));
+        let held = start_write(&object, 0, &memory, Some(stream));
         eventually("both pieces are to be copied", || client.stats().bounce_buffers_in_use == 2);
+        let queued = start_write(&object, 0, &plain, None);
         queued.op.cancel();
         queued.fails(ErrorKind::Cancelled, &[]);
         held.op.cancel();
