@@ -13,6 +13,7 @@ mod sockets;
 mod still;
 mod straight;
 mod url;
+mod wrap;
 
 pub use access::{Access, ClientCertificate, Trust};
 pub use ask::{Answer, Question, Unanswered, ask};

@@ -99,46 +99,8 @@ unsafe extern "C" {
     fn raskio_real_clock_gettime(clock: clockid_t, to: *mut timespec) -> c_int;
 }
 
-// The names that the linker gives to `clock_gettime`, and to the real one, under `--wrap=clock_gettime`. The second is weak: without
-// the option there is none, and nobody calls the first. For why it is written like this see `straight`.
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".pushsection .text.raskio_wrap_clock_gettime,\"ax\",@progbits",
-    ".weak __real_clock_gettime",
-    ".globl __wrap_clock_gettime",
-    ".hidden __wrap_clock_gettime",
-    ".type __wrap_clock_gettime,@function",
-    "__wrap_clock_gettime: jmp {time}",
-    ".size __wrap_clock_gettime, . - __wrap_clock_gettime",
-    ".globl raskio_real_clock_gettime",
-    ".hidden raskio_real_clock_gettime",
-    ".type raskio_real_clock_gettime,@function",
-    "raskio_real_clock_gettime: jmp *__real_clock_gettime@GOTPCREL(%rip)",
-    ".size raskio_real_clock_gettime, . - raskio_real_clock_gettime",
-    ".popsection",
-    time = sym time,
-    options(att_syntax)
-);
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".pushsection .text.raskio_wrap_clock_gettime,\"ax\",@progbits",
-    ".weak __real_clock_gettime",
-    ".globl __wrap_clock_gettime",
-    ".hidden __wrap_clock_gettime",
-    ".type __wrap_clock_gettime,@function",
-    "__wrap_clock_gettime: b {time}",
-    ".size __wrap_clock_gettime, . - __wrap_clock_gettime",
-    ".globl raskio_real_clock_gettime",
-    ".hidden raskio_real_clock_gettime",
-    ".type raskio_real_clock_gettime,@function",
-    "raskio_real_clock_gettime:",
-    "adrp x16, :got:__real_clock_gettime",
-    "ldr x16, [x16, :got_lo12:__real_clock_gettime]",
-    "br x16",
-    ".size raskio_real_clock_gettime, . - raskio_real_clock_gettime",
-    ".popsection",
-    time = sym time
-);
+super::wrap::wrap!("clock_gettime", time);
+super::wrap::real!("clock_gettime", "raskio_real_clock_gettime");
 
 #[cfg(test)]
 mod tests {

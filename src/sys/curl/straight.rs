@@ -273,30 +273,7 @@ unsafe fn recv(socket: c_int, to: *mut c_void, len: usize, flags: c_int) -> isiz
     unsafe { libc::recvfrom(socket, to, len, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
-// The name that the linker gives to `recv` under `--wrap=recv`. Written like this because `#[no_mangle]` would make it one that
-// libraskio.so exports.
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".pushsection .text.raskio_wrap_recv,\"ax\",@progbits",
-    ".globl __wrap_recv",
-    ".hidden __wrap_recv",
-    ".type __wrap_recv,@function",
-    "__wrap_recv: jmp {receive}",
-    ".size __wrap_recv, . - __wrap_recv",
-    ".popsection",
-    receive = sym receive
-);
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".pushsection .text.raskio_wrap_recv,\"ax\",@progbits",
-    ".globl __wrap_recv",
-    ".hidden __wrap_recv",
-    ".type __wrap_recv,@function",
-    "__wrap_recv: b {receive}",
-    ".size __wrap_recv, . - __wrap_recv",
-    ".popsection",
-    receive = sym receive
-);
+super::wrap::wrap!("recv", receive);
 
 #[cfg(test)]
 mod tests {
