@@ -54,7 +54,7 @@ enum Phase {
 
 /// What the reactors did since ever, all together.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
+pub struct Activity {
     /// Body bytes received.
     pub bytes: u64,
     /// Time in which they waited for something to come.
@@ -64,20 +64,25 @@ pub struct Done {
 /// The same, and the requests served.
 #[derive(Clone, Copy, Debug)]
 struct Work {
-    bytes: u64,
-    slept: Duration,
+    activity: Activity,
     served: u64,
 }
 
 impl Work {
-    /// Since then, in bytes.
-    fn since(self, then: Work) -> u64 {
-        self.bytes.saturating_sub(then.bytes) + (self.served - then.served) * REQUEST_COST
+    /// Since then.
+    fn since(self, then: Work) -> Work {
+        Work {
+            activity: Activity {
+                bytes: self.activity.bytes.saturating_sub(then.activity.bytes),
+                slept: self.activity.slept.saturating_sub(then.activity.slept),
+            },
+            served: self.served - then.served,
+        }
     }
 
-    /// Whether what was served since then was small.
-    fn is_small_since(self, then: Work) -> bool {
-        self.bytes.saturating_sub(then.bytes) < (self.served - then.served) * REQUEST_COST
+    /// What the requests alone cost, in bytes.
+    fn requests(self) -> u64 {
+        self.served * REQUEST_COST
     }
 }
 
@@ -154,9 +159,9 @@ impl Adaptive {
 
     /// Looks at what was done so far, and sets the limit anew if it is time. `in_flight`: requests that are; after a step up
     /// it takes a while until all of them have a connection.
-    pub fn look(&mut self, now: Instant, done: Done, in_flight: u32) {
+    pub fn look(&mut self, now: Instant, activity: Activity, in_flight: u32) {
         let full = u64::from(in_flight) * 8 >= u64::from(self.limit) * 7;
-        let work = Work { bytes: done.bytes, slept: done.slept, served: self.served };
+        let work = Work { activity, served: self.served };
         let Some(before) = self.work_at_start else {
             if now >= self.from && !full {
                 // Not yet.
@@ -175,12 +180,13 @@ impl Adaptive {
             return;
         }
         let seconds = now.saturating_duration_since(self.from).as_secs_f64().max(1e-6);
-        let rate = work.since(before) as f64 / seconds;
-        self.small = work.is_small_since(before);
+        let new = work.since(before);
+        let rate = (new.activity.bytes + new.requests()) as f64 / seconds;
+        self.small = new.activity.bytes < new.requests();
         let idle = std::mem::take(&mut self.idle);
         let wanted = std::mem::take(&mut self.wanted) && !idle && full;
         if wanted {
-            let slept = work.slept.saturating_sub(before.slept).as_secs_f64() / seconds / f64::from(self.reactors);
+            let slept = new.activity.slept.as_secs_f64() / seconds / f64::from(self.reactors);
             self.judge(rate, slept.min(1.0));
         }
         let window = self.took.unwrap_or(FIRST_WINDOW).clamp(SHORTEST, LONGEST);
@@ -275,19 +281,18 @@ impl Adaptive {
             self.limit = least;
             return self.rest(rate, PATIENCE, up);
         }
-        // Not down in its stead: nothing would then balance the steps down that noise lets through.
-        if up && !may_bring {
-            return self.rest(rate, patience, false);
-        }
         let step = |up| match up {
-            true if !may_bring => home,
             true => home.saturating_add((home / 2).max(1)).min(self.ceiling),
             false => (home - (home / 3).max(1).min(home)).max(least),
         };
-        let up = if step(up) == home { !up } else { up };
+        let (turn, up) = (up, if step(up) == home { !up } else { up });
+        // Where it is up's turn, not down in its stead: nothing would then balance the steps down that noise lets through.
+        if (turn || up) && !may_bring {
+            return self.rest(rate, patience, false);
+        }
         let other = step(up);
         if other == home {
-            return self.rest(rate, if may_bring { MOST_PATIENCE } else { patience }, up);
+            return self.rest(rate, MOST_PATIENCE, up);
         }
         self.limit = other;
         self.phase = Phase::Trying { home, rate, patience, up };

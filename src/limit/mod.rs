@@ -10,7 +10,7 @@ pub mod hedge;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use adaptive::{Adaptive, Done};
+use adaptive::{Activity, Adaptive};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -145,9 +145,9 @@ impl RequestLimiter {
         }
     }
 
-    /// Sets the limit anew, if it is time: `done` tells what the members did since ever. Whoever is in line for what a
+    /// Sets the limit anew, if it is time: `activity` tells what the members did since ever. Whoever is in line for what a
     /// higher limit makes free is woken.
-    pub fn look(&self, now: Instant, done: impl FnOnce() -> Done) {
+    pub fn look(&self, now: Instant, activity: impl FnOnce() -> Activity) {
         if self.next_look().is_none_or(|next| next > now) {
             return;
         }
@@ -159,7 +159,7 @@ impl RequestLimiter {
             if self.more_is_wanted() {
                 adaptive.wanted();
             }
-            adaptive.look(now, done(), state.given);
+            adaptive.look(now, activity(), state.given);
             if state.limit != adaptive.limit() {
                 log::trace!(target: "raskio", "at most {} requests in flight, before {}", adaptive.limit(), state.limit);
             }
@@ -304,8 +304,8 @@ mod tests {
     }
 
     /// Two members that have slept for so long.
-    fn asleep(ms: u64) -> Done {
-        Done { bytes: 0, slept: 2 * Duration::from_millis(ms) }
+    fn asleep(ms: u64) -> Activity {
+        Activity { bytes: 0, slept: 2 * Duration::from_millis(ms) }
     }
 
     #[test]

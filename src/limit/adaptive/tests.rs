@@ -17,7 +17,7 @@ struct Path {
 /// A look at a client that sleeps most of the time.
 fn look(adaptive: &mut Adaptive, start: Instant, ms: u64, bytes: u64) {
     let after = Duration::from_millis(ms);
-    adaptive.look(start + after, Done { bytes, slept: after * 9 / 10 }, adaptive.limit());
+    adaptive.look(start + after, Activity { bytes, slept: after * 9 / 10 }, adaptive.limit());
 }
 
 /// Lets a client with more than enough to read run for `seconds`; returns the limit every 10 ms.
@@ -47,8 +47,8 @@ fn run_seeded(path: &Path, ceiling: u32, seconds: f64, seed: u64) -> Vec<u32> {
         }
         adaptive.wanted();
         slept += step * (1.0 - (path.busy)(adaptive.limit()));
-        let done = Done { bytes: bytes as u64, slept: Duration::from_secs_f64(slept) };
-        adaptive.look(now, done, adaptive.limit());
+        let activity = Activity { bytes: bytes as u64, slept: Duration::from_secs_f64(slept) };
+        adaptive.look(now, activity, adaptive.limit());
         if i % 10 == 0 {
             limits.push(adaptive.limit());
         }
@@ -165,8 +165,8 @@ fn one_reactor_that_sleeps_may_be_given_what_others_are_too_busy_for() {
         for ms in 0..2000 {
             adaptive.wanted();
             // More and more comes.
-            let done = Done { bytes: ms * ms * 1000, slept: Duration::from_millis(ms) * (4 - work) };
-            adaptive.look(start + Duration::from_millis(ms), done, adaptive.limit());
+            let activity = Activity { bytes: ms * ms * 1000, slept: Duration::from_millis(ms) * (4 - work) };
+            adaptive.look(start + Duration::from_millis(ms), activity, adaptive.limit());
             highest = highest.max(adaptive.limit());
         }
         assert_eq!(highest, most, "{work}");

@@ -9,7 +9,7 @@ use crate::endpoint::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Threads;
 use crate::limit::RequestLimiter;
-use crate::limit::adaptive::Done;
+use crate::limit::adaptive::Activity;
 use crate::limit::gate::ConnectionGate;
 use crate::op::Operation;
 use crate::op::items::Part;
@@ -323,10 +323,10 @@ impl Engine {
     }
 
     /// What its threads did since ever.
-    pub(super) fn done(&self, now: Instant) -> Done {
-        self.members.iter().fold(Done::default(), |done, member| Done {
-            bytes: done.bytes + member.received.load(Ordering::Relaxed),
-            slept: done.slept + member.naps.so_far(now),
+    pub(super) fn activity(&self, now: Instant) -> Activity {
+        self.members.iter().fold(Activity::default(), |all, member| Activity {
+            bytes: all.bytes + member.received.load(Ordering::Relaxed),
+            slept: all.slept + member.naps.so_far(now),
         })
     }
 

@@ -194,7 +194,7 @@ impl Local {
             // After admission: as many are in flight now as may be, if there are so many.
             if let Some(limiter) = &self.engine.limiter {
                 let now = Instant::now();
-                limiter.look(now, || self.engine.done(now));
+                limiter.look(now, || self.engine.activity(now));
                 let limit = u64::from(limiter.limit_now());
                 if limit != self.limit {
                     self.limit = limit;
