@@ -14,12 +14,19 @@ sh scripts/cargo.sh build --quiet --locked -p raskio-simcuda
 export RASKIO_SIMCUDA=$target/debug/libsimcuda.so
 reuse_libraries
 instrument tsan -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg 'raskio_sanitizer="thread"'
-export TSAN_OPTIONS="suppressions=$root/tests/races.supp allow_addr2line=1 history_size=4"
+# A frame is where it is and no more: the reports of a failure are to be read at the end of a log.
+export TSAN_OPTIONS="suppressions=$root/tests/races.supp allow_addr2line=1 history_size=4 stack_trace_format='    #%n %f %S'"
 cargo_sanitized test --features fault-injection --test planted --test races --no-run
 
 must_report data_race 'ThreadSanitizer: data race'
 must_report race_with_a_read 'ThreadSanitizer: data race'
 grep -q 'raskio::sys::mem::HostBuffer' "$build/planted-race_with_a_read.log" ||
   fail "the report of race_with_a_read does not name the library's code: it is not instrumented"
-cargo_sanitized test --features fault-injection --test races -- --test-threads=1
+reports=$build/tsan-reports
+rm -f "$reports".*
+if ! TSAN_OPTIONS="$TSAN_OPTIONS log_path=$reports" cargo_sanitized test --features fault-injection --test races -- --test-threads=1; then
+  # What the report is about, without the frames of the compiler's own library.
+  cat "$reports".* 2>/dev/null | grep -v -e " /rustc/" -e "^  Thread T" | cut -c 1-200 | head -n 90 || true
+  fail "whole in build/${reports##*/}.*"
+fi
 say "$planted planted bugs were reported"
