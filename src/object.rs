@@ -169,7 +169,8 @@ impl Object {
 
     /// What is known without asking.
     pub fn info(&self) -> ObjectInfo {
-        ObjectInfo { endpoint: self.core.endpoint.kind(), size: self.core.size(), etag: self.core.etag.get().cloned() }
+        let (size, etag) = self.core.size_and_etag();
+        ObjectInfo { endpoint: self.core.endpoint.kind(), size, etag }
     }
 
     /// The size, once learned.

@@ -377,6 +377,36 @@ fn whole_reads(backend: Backend) {
     });
 }
 
+/// Threads that ask what is known of an object while the reply comes that tells.
+#[test]
+fn what_a_reply_says_of_an_object_is_seen_whole() {
+    let _watchdog = Watchdog::start();
+    let own = Server::start();
+    own.put("/medium", Object::pattern(1 << 20));
+    let base = std::env::var("RASKIO_TEST_URL").unwrap_or_else(|_| own.url(""));
+    let client = TestClient::with(Backend::MultiPoll, |_| {});
+    for _ in 0..ROUNDS {
+        let object = Arc::new(client.0.open(&format!("{base}/medium"), ObjectOptions::default()).unwrap());
+        let asked = object.clone();
+        // One that never rests: it is to ask in the very moment in which the reply is taken in.
+        let asking = std::thread::spawn(move || {
+            loop {
+                let info = asked.info();
+                assert_eq!(info.size.is_some(), info.etag.is_some(), "one reply says both");
+                if info.size.is_some() {
+                    return;
+                }
+            }
+        });
+        let mut buffer = Guarded::new(1);
+        let pending = object.read(0, buffer.host(), &ReadOptions::default(), Box::new(|_| {})).unwrap();
+        let op = pending.op().clone();
+        pending.submit();
+        asking.join().unwrap();
+        op.wait(Some(LONG)).unwrap();
+    }
+}
+
 #[test]
 fn whole_reads_of_reactors() {
     whole_reads(Backend::MultiPoll);

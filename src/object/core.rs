@@ -6,7 +6,7 @@ use crate::local::OpenFile;
 use crate::op;
 use crate::sync::Mutex;
 use std::ffi::{CStr, CString};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 #[derive(Default)]
 struct Known {
@@ -14,6 +14,8 @@ struct Known {
     /// That is what the caller said, and nobody else has yet.
     given: bool,
     etag: Option<Arc<str>>,
+    /// The same for C.
+    etag_text: Option<Arc<CStr>>,
     /// Where redirects led, so that the next request goes there at once.
     moved_to: Option<Arc<endpoint::Target>>,
 }
@@ -22,14 +24,13 @@ struct Known {
 pub struct ObjectCore {
     pub(super) endpoint: Arc<dyn Endpoint>,
     known: Mutex<Known>,
-    pub(super) etag: OnceLock<Arc<CStr>>,
 }
 
 impl ObjectCore {
     /// What this endpoint leads to; `size`: what the caller says of it.
     pub(super) fn new(endpoint: Arc<dyn Endpoint>, size: Option<u64>) -> ObjectCore {
         let known = Known { size, given: size.is_some(), ..Known::default() };
-        ObjectCore { endpoint, known: Mutex::new(known), etag: OnceLock::new() }
+        ObjectCore { endpoint, known: Mutex::new(known) }
     }
 
     /// Turns ranges into requests and judges replies.
@@ -66,6 +67,12 @@ impl ObjectCore {
     /// The entity tag, if it may go into `If-Match`.
     pub fn strong_etag(&self) -> Option<Arc<str>> {
         self.known.lock().etag.clone().filter(|etag| endpoint::head::is_strong(etag))
+    }
+
+    /// Size and entity tag as they are known at one moment.
+    pub fn size_and_etag(&self) -> (Option<u64>, Option<Arc<CStr>>) {
+        let known = self.known.lock();
+        (known.size, known.etag_text.clone())
     }
 
     /// Size, once known.
@@ -122,9 +129,7 @@ impl ObjectCore {
             (None, Some(now)) => {
                 known.etag = Some(now.into());
                 // A tag has no NUL: a header line with one does not parse.
-                if let Ok(text) = CString::new(now) {
-                    let _ = self.etag.set(text.into());
-                }
+                known.etag_text = CString::new(now).ok().map(Into::into);
             }
             _ => {}
         }
