@@ -124,36 +124,76 @@ impl ObjectCore {
                 ),
             )
         };
-        match (&known.etag, etag) {
-            (Some(before), Some(now)) if **before != *now => return Err(changed("ETag", before, now)),
-            (None, Some(now)) => {
-                known.etag = Some(now.into());
-                // A tag has no NUL: a header line with one does not parse.
-                known.etag_text = CString::new(now).ok().map(Into::into);
+        // Both before either is kept: a reply that is refused teaches nothing.
+        if let (Some(before), Some(now)) = (&known.etag, etag) {
+            if **before != *now {
+                return Err(changed("ETag", before, now));
             }
-            _ => {}
         }
         match (known.size, total) {
-            (Some(given), Some(now)) if given != now && known.given => Err(Error::new(
-                ErrorKind::ObjectChanged,
-                format!(
-                    "the object was opened with a wrong size (RASKIO_OBJECT_SIZE_KNOWN), or changed since: its size was {given}, now it \
-                     is {now}; open it anew with the right one, or with none to have it asked for"
-                ),
-            )),
-            (Some(before), Some(now)) if before != now => Err(changed("size", &before.to_string(), &now.to_string())),
-            (_, Some(now)) => {
-                // From now on another one is a change, also where the caller said this one.
-                (known.size, known.given) = (Some(now), false);
-                Ok(())
+            (Some(given), Some(now)) if given != now && known.given => {
+                return Err(Error::new(
+                    ErrorKind::ObjectChanged,
+                    format!(
+                        "the object was opened with a wrong size (RASKIO_OBJECT_SIZE_KNOWN), or changed since: its size was {given}, now \
+                         it is {now}; open it anew with the right one, or with none to have it asked for"
+                    ),
+                ));
             }
-            _ => Ok(()),
+            (Some(before), Some(now)) if before != now => {
+                return Err(changed("size", &before.to_string(), &now.to_string()));
+            }
+            // From now on another one is a change, also where the caller said this one.
+            (_, Some(now)) => (known.size, known.given) = (Some(now), false),
+            _ => {}
         }
+        if let (None, Some(now)) = (&known.etag, etag) {
+            known.etag = Some(now.into());
+            // A tag has no NUL: a header line with one does not parse.
+            known.etag_text = CString::new(now).ok().map(Into::into);
+        }
+        Ok(())
     }
 }
 
 impl op::Named for ObjectCore {
     fn name(&self) -> &str {
         self.endpoint.name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::site::Site;
+    use crate::object::ObjectOptions;
+
+    fn core(size: Option<u64>) -> ObjectCore {
+        ObjectCore::new(endpoint::open(&Site::of_process(), "http://host/x", &ObjectOptions::default()).unwrap(), size)
+    }
+
+    fn known(core: &ObjectCore) -> (Option<u64>, Option<String>) {
+        let (size, etag) = core.size_and_etag();
+        (size, etag.map(|etag| etag.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn a_reply_that_is_refused_teaches_nothing() {
+        let of_wrong_size = core(Some(1000));
+        of_wrong_size.learn(Some(2000), Some("\"other\"")).unwrap_err();
+        assert_eq!(known(&of_wrong_size), (Some(1000), None));
+
+        let learned = core(None);
+        learned.learn(Some(1000), None).unwrap();
+        learned.learn(Some(2000), Some("\"new\"")).unwrap_err();
+        assert_eq!(known(&learned), (Some(1000), None));
+        learned.learn(Some(1000), Some("\"old\"")).unwrap();
+        learned.learn(Some(1000), Some("\"new\"")).unwrap_err();
+        assert_eq!(known(&learned), (Some(1000), Some("\"old\"".to_owned())));
+
+        let without_size = core(None);
+        without_size.learn(None, Some("\"old\"")).unwrap();
+        without_size.learn(Some(2000), Some("\"new\"")).unwrap_err();
+        assert_eq!(known(&without_size), (None, Some("\"old\"".to_owned())));
     }
 }
