@@ -226,11 +226,10 @@ impl Adaptive {
                 }
             }
             // All of them stall, and others wait: whatever holds these up may not hold up the others.
-            Phase::Resting { rate: at_home, patience, .. } | Phase::Trying { rate: at_home, patience, .. }
-                if rate == 0.0 =>
-            {
+            Phase::Resting { rate: at_home, .. } | Phase::Trying { rate: at_home, .. } if rate == 0.0 => {
                 self.limit = self.limit.saturating_mul(2).min(self.ceiling);
-                self.rest(at_home, patience, false);
+                // A guess, whatever was known before: to be looked at soon.
+                self.rest(at_home, PATIENCE, false);
             }
             Phase::Resting { rate: before, measured, patience, up } => {
                 let rate = if measured == 0 { rate } else { (before * 3.0 + rate) / 4.0 };

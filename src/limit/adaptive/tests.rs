@@ -26,6 +26,11 @@ fn run(path: &Path, ceiling: u32, seconds: f64) -> Vec<u32> {
 }
 
 fn run_seeded(path: &Path, ceiling: u32, seconds: f64, seed: u64) -> Vec<u32> {
+    run_through(path, ceiling, seconds, seed, |_| false)
+}
+
+/// `stopped`: whether the server gives nothing, so many seconds after the start.
+fn run_through(path: &Path, ceiling: u32, seconds: f64, seed: u64, stopped: impl Fn(f64) -> bool) -> Vec<u32> {
     let start = Instant::now();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut gust = 1.0;
@@ -37,7 +42,8 @@ fn run_seeded(path: &Path, ceiling: u32, seconds: f64, seed: u64) -> Vec<u32> {
         if i % 60 == 0 {
             gust = if random.f64() < 1.0 / 3.0 { path.gusts } else { 1.0 };
         }
-        let rate = gust * (path.rate)(adaptive.limit()) * (1.0 + path.noise * (random.f64() - 0.5) * 2.0);
+        let open = if stopped(i as f64 * step) { 0.0 } else { 1.0 };
+        let rate = open * gust * (path.rate)(adaptive.limit()) * (1.0 + path.noise * (random.f64() - 0.5) * 2.0);
         bytes += rate * step;
         served += rate * step / path.request as f64;
         while served >= 1.0 {
@@ -242,4 +248,16 @@ fn a_path_that_gets_faster_is_noticed() {
         }
     }
     assert!(adaptive.limit() >= 40, "{}", adaptive.limit());
+}
+
+/// Nothing comes for 3 s: whoever waits is let in, and once the server is back the guess is looked at as at the start.
+#[test]
+fn a_server_that_stops_for_a_while_does_not_leave_the_limit_at_the_ceiling() {
+    let mut back = Vec::new();
+    for seed in 0..10 {
+        let limits = run_through(&LAN, 256, 25.0, seed, |at| (5.0..8.0).contains(&at));
+        assert_eq!(limits[795], 256, "everybody is let in");
+        back.push(limits[800..].iter().position(|&limit| limit <= 128).map(|at| at * 10));
+    }
+    assert!(back.iter().all(|ms| ms.is_some_and(|ms| ms <= 8000)), "{back:?} ms until the limit was down");
 }
