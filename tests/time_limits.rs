@@ -2,11 +2,14 @@
 
 mod support;
 
+use raskio::config::Backend;
 use raskio::error::ErrorKind;
 use raskio::object::ReadOptions;
+use raskio::op::OpResult;
 use raskio_testserver::{BlackHole, Gate, Object, Reply, Server};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use support::{TestClient, for_both_backends, ms, read_fails, start, start_with};
+use support::{Guarded, LONG, TestClient, for_both_backends, ms, read_fails, start, start_with};
 
 fn server_of(len: u64) -> Server {
     let server = Server::start();
@@ -66,6 +69,41 @@ fn what_waits_behind_a_stalled_request_starts_as_soon_as_that_is_given_up() {
         let waited = waiting.succeeds().at - given_up.at;
         assert!(waited < Duration::from_secs(2), "{waited:?} after the stalled request was given up");
     });
+}
+
+/// Answers lie in the kernel, or come, while the only reactor is kept by callbacks for longer than the limit.
+#[test]
+fn the_time_that_callbacks_take_is_no_stall_of_others() {
+    let server = server_of(1 << 20);
+    let client = TestClient::with(Backend::MultiPoll, |options| {
+        options.stall_timeout_ms = Some(2000);
+        options.num_reactors = Some(1);
+        options.max_attempts = Some(1);
+    });
+    let object = client.open(&server.url("/data"));
+    for (callbacks, takes) in [(1, ms(3000)), (6, ms(500))] {
+        let (gate, later) = (Gate::new(), Gate::new());
+        server.script("/data", std::iter::repeat_with(|| Reply::object().hold(&gate)).take(callbacks));
+        let mut buffers: Vec<Guarded> = (0..callbacks).map(|_| Guarded::new(1)).collect();
+        let (tell, told) = channel();
+        for buffer in &mut buffers {
+            let tell = tell.clone();
+            let slow = Box::new(move |_: &OpResult<'_>| {
+                tell.send(()).unwrap();
+                std::thread::sleep(takes);
+            });
+            object.read(0, buffer.host(), &ReadOptions::default(), slow).expect("accepted").submit();
+        }
+        assert!(gate.wait_held(callbacks, LONG));
+        server.script("/data", [Reply::object().hold(&later), Reply::object().hold(&later)]);
+        let mut others = [start(&object, 0, 4096), start(&object, 0, 4096)];
+        assert!(later.wait_held(2, LONG));
+        gate.open();
+        told.recv_timeout(LONG).unwrap();
+        later.open();
+        others.iter_mut().for_each(|other| drop(other.succeeds()));
+        (1..callbacks).for_each(|_| told.recv_timeout(LONG).unwrap());
+    }
 }
 
 /// Case 38, scaled: three times the stall limit instead of an eighth of the request limit.

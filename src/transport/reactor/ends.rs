@@ -51,30 +51,36 @@ impl Local {
         again
     }
 
-    /// Ends the transfers that nothing comes for. Returns how many.
-    pub(super) fn scan_for_stalls(&mut self) -> Result<usize> {
-        let Some(limit) = self.engine.stall else { return Ok(0) };
+    /// Ends the transfers that nothing comes for. Whether some were in question: then there may be something to take in.
+    pub(super) fn scan_for_stalls(&mut self) -> Result<bool> {
+        let Some(limit) = self.engine.stall else { return Ok(false) };
         let now = Instant::now();
         if now < self.next_scan {
-            return Ok(0);
+            return Ok(false);
         }
-        let mut ended = 0;
         self.next_scan = now + scan_period(limit);
-        for token in self.tokens() {
-            let Some(multi) = &mut self.multi else { break };
-            let Some(attempt) = multi.handler(token).and_then(Slot::attempt) else { continue };
+        let mut silent = self.tokens();
+        silent.retain(|&token| {
+            let Some(multi) = &mut self.multi else { return false };
+            let Some(attempt) = multi.handler(token).and_then(Slot::attempt) else { return false };
             let quiet = attempt.quiet_for(now);
             // What the kernel may have of it comes now, and counts.
             let waited = !quiet.is_zero() && multi.wait_no_more(token);
-            if quiet >= limit && !waited {
-                if let Some(attempt) = multi.handler(token).and_then(Slot::attempt) {
-                    attempt.abort_stalled(limit);
-                }
+            quiet >= limit && !waited
+        });
+        if silent.is_empty() {
+            return Ok(false);
+        }
+        // The time may have gone by in callbacks of the host, or with the whole process stopped, and what came in it lies in the kernel.
+        self.multi()?.advance_all()?;
+        for token in silent {
+            let Some(attempt) = self.multi()?.handler(token).and_then(Slot::attempt) else { continue };
+            if attempt.quiet_for(now) >= limit {
+                attempt.abort_stalled(limit);
                 self.reap(token, 0)?;
-                ended += 1;
             }
         }
-        Ok(ended)
+        Ok(true)
     }
 
     pub(super) fn refuse(&self, transfer: Transfer) {

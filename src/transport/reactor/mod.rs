@@ -201,9 +201,10 @@ impl Local {
                     self.engine.stats.request_limit.store(limit, Ordering::Relaxed);
                 }
             }
-            let finished = self.drive()? + self.scan_for_stalls()?;
+            let finished = self.drive()?;
+            let looked = self.scan_for_stalls()?;
             // Finished transfers made room: fill it before waiting.
-            if finished == 0 {
+            if finished == 0 && !looked {
                 self.sleep()?;
             }
         }
