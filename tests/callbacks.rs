@@ -12,6 +12,7 @@ use raskio_testserver::{Gate, Object, Reply, Server};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use support::{Guarded, LONG, Outcome, TestClient, config, for_both_backends, ms, read, start, try_start};
 
 fn server_of(len: u64) -> Server {
@@ -89,11 +90,10 @@ fn a_slow_completion_on_a_callback_thread_does_not_hold_up_the_reads() {
     });
 }
 
-#[test]
-fn of_those_that_come_together_the_oldest_is_told_of_last() {
-    const READS: usize = 8;
-    // Whether they come together is up to the machine, for once in twenty times.
-    let told = (0..20).map(|_| {
+/// In which order reads with these deadlines, begun one after the other, are told of if they come together. Whether they do is up to
+/// the machine, for once in twenty times: an order per time.
+fn orders_told<const READS: usize>(deadlines: [Option<Duration>; READS]) -> impl Iterator<Item = Vec<usize>> {
+    (0..20).map(move |_| {
         let server = server_of(READS as u64);
         server.put("/other", Object::pattern(1));
         let client = TestClient::with(Backend::MultiPoll, |options| options.num_reactors = Some(1));
@@ -102,10 +102,11 @@ fn of_those_that_come_together_the_oldest_is_told_of_last() {
         server.script("/data", std::iter::repeat_with(|| Reply::object().hold(&gate)).take(READS));
         let (tell, told) = channel();
         let mut buffers: Vec<Guarded> = (0..READS).map(|_| Guarded::new(1)).collect();
-        for (i, buffer) in buffers.iter_mut().enumerate() {
+        for (i, (buffer, deadline)) in buffers.iter_mut().zip(deadlines).enumerate() {
             let tell = tell.clone();
             let done = Box::new(move |_: &OpResult<'_>| tell.send(i).unwrap());
-            object.read(i as u64, buffer.host(), &ReadOptions::default(), done).expect("accepted").submit();
+            let options = ReadOptions { deadline, ..ReadOptions::default() };
+            object.read(i as u64, buffer.host(), &options, done).expect("accepted").submit();
             // In this order.
             assert!(gate.wait_held(i + 1, LONG));
         }
@@ -124,10 +125,24 @@ fn of_those_that_come_together_the_oldest_is_told_of_last() {
         }
         std::thread::sleep(ms(20));
         release.send(()).unwrap();
-        (0..READS).map(|_| told.recv_timeout(LONG).unwrap()).collect::<Vec<_>>()
-    });
-    let (mut seen, wanted) = (Vec::new(), (0..READS).rev().collect::<Vec<_>>());
-    assert!(told.inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
+        (0..READS).map(|_| told.recv_timeout(LONG).unwrap()).collect()
+    })
+}
+
+#[test]
+fn of_those_that_come_together_the_oldest_is_told_of_last() {
+    let wanted = [7, 6, 5, 4, 3, 2, 1, 0];
+    let mut seen = Vec::new();
+    assert!(orders_told([None; 8]).inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
+}
+
+/// Or the callbacks of the others would have it miss its deadline, with its bytes in hand.
+#[test]
+fn of_those_that_come_together_the_one_with_the_nearest_deadline_is_told_of_first() {
+    let deadlines = [None, Some(LONG), Some(2 * LONG), None, Some(LONG / 2), None];
+    let wanted = [4, 1, 2, 5, 3, 0];
+    let mut seen = Vec::new();
+    assert!(orders_told(deadlines).inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
 }
 
 #[test]

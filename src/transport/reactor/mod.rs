@@ -27,6 +27,7 @@ use board::Pace;
 use engine::{Engine, Member, Message, Stop};
 use hedge::Seconds;
 use names::Tell;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -60,6 +61,9 @@ pub fn run(engine: &Arc<Engine>, index: usize) {
         }
     }
 }
+
+/// The deadline of what an attempt is for, and its number.
+type Turn = (Option<Reverse<Instant>>, u64);
 
 /// What only this thread touches.
 struct Local {
@@ -95,8 +99,8 @@ struct Local {
     held_back: bool,
     /// The last request taken from the boards was one that may wait for its sink.
     sinks_had_theirs: bool,
-    /// Those that are over and not taken in yet, with the attempt's number. Empty between two turns.
-    over: Vec<(u64, Done)>,
+    /// Those that are over and not taken in yet, with what says whose turn it is: the last one's. Empty between two turns.
+    over: Vec<(Turn, Done)>,
     /// What was asked twice.
     seconds: Seconds,
     /// Attempts made so far.
@@ -309,11 +313,15 @@ impl Local {
         });
         let mut over = std::mem::take(&mut self.over);
         while let Some(done) = multi.next_done() {
-            let started = multi.handler(done.token).and_then(Slot::attempt).map_or(0, |attempt| attempt.number());
-            over.push((started, done));
+            let turn = multi
+                .handler(done.token)
+                .and_then(Slot::attempt)
+                .map_or((None, 0), |attempt| (attempt.transfer().op.deadline().map(Reverse), attempt.number()));
+            over.push((turn, done));
         }
-        // The attempt that began first is told of last: who waits for all of them in order is woken once.
-        over.sort_unstable_by_key(|&(started, _)| started);
+        // From the end: those with a deadline, the nearest first, since each callback takes its time; and of the others the attempt that
+        // began first last: who waits for all of them in order is woken once.
+        over.sort_unstable_by_key(|&(turn, _)| turn);
         let finished = over.len();
         while let Some((_, done)) = over.pop() {
             self.reap(done.token, done.code)?;
