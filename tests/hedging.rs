@@ -5,6 +5,7 @@ mod support;
 use raskio::config::{Backend, Overrides};
 use raskio::error::ErrorKind;
 use raskio::object::ReadOptions;
+use raskio::stats::Snapshot;
 use raskio_testserver::{Object, Reply, RequestInfo, Server, any};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -185,9 +186,13 @@ fn a_body_that_stops_in_the_middle_is_completed_by_the_second_answer() {
         learn(&object);
         asked.store(0, Ordering::SeqCst);
         armed.store(true, Ordering::SeqCst);
+        let before = client.stats();
         // Every byte is checked.
         start_with(&object, 4096, 4096, &ReadOptions::default()).succeeds();
         assert_eq!(asked.load(Ordering::SeqCst), 2);
+        let after = client.stats();
+        let connections = |stats: &Snapshot| stats.connections_opened + stats.connections_reused;
+        assert_eq!(connections(&after) - connections(&before), 2, "each of the two had one");
     });
     assert!(
         server.log().last().unwrap().header("Range").unwrap().starts_with("bytes=5096-"),

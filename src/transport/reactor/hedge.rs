@@ -159,9 +159,9 @@ impl Local {
             return;
         }
         // An error is the multi handle's, and told to whoever drives it next.
-        let Ok(Some((_, Some(first)))) = self.take_out(second.token, 0) else { return };
+        let Ok(Some((finished, Some(first)))) = self.take_out(second.token, 0) else { return };
+        self.count(&finished, &first);
         self.seconds.hedges.answered(first.origin(), first.wanted(), first.started().elapsed());
-        stats::add(&self.engine.stats.bytes_received, first.received());
         let mut first = first.into_transfer();
         let bytes = std::mem::take(&mut *second.answer.lock());
         // It may have received some more since it was found late.

@@ -336,21 +336,21 @@ impl Local {
     /// Takes a transfer out of the multi handle first, then looks at what became of it.
     fn reap(&mut self, token: usize, code: u32) -> Result<()> {
         let Some((finished, Some(attempt))) = self.take_out(token, code)? else { return Ok(()) };
-        if finished.connections == 0 && attempt.answered() {
-            stats::add(&self.engine.stats.connections_reused, 1);
-        }
-        if finished.times.connect >= SYN_REPEATED {
-            self.engine.gate.overrun(attempt.origin());
-        }
-        self.count(&finished.times, &attempt);
+        self.count(&finished, &attempt);
         let outcome = self.first_is_over(&attempt);
         self.conclude(attempt.judge(&finished, &self.engine.policy, fastrand::f64()));
         outcome
     }
 
-    /// Where the time of an attempt went.
-    fn count(&self, times: &Times, attempt: &Attempt) {
-        let stats = &self.engine.stats;
+    /// What an attempt brought, and where its time went.
+    fn count(&self, finished: &Finished, attempt: &Attempt) {
+        let (stats, times) = (&self.engine.stats, &finished.times);
+        if finished.connections == 0 && attempt.answered() {
+            stats::add(&stats.connections_reused, 1);
+        }
+        if times.connect >= SYN_REPEATED {
+            self.engine.gate.overrun(attempt.origin());
+        }
         stats::add(&stats.bytes_received, attempt.received());
         for (counter, time) in [
             (&stats.name_lookup_us, times.name_lookup),
