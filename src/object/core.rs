@@ -13,9 +13,8 @@ struct Known {
     size: Option<u64>,
     /// That is what the caller said, and nobody else has yet.
     given: bool,
-    etag: Option<Arc<str>>,
-    /// The same for C.
-    etag_text: Option<Arc<CStr>>,
+    /// For C, whose callers are shown it.
+    etag: Option<Arc<CStr>>,
     /// Where redirects led, so that the next request goes there at once.
     moved_to: Option<Arc<endpoint::Target>>,
 }
@@ -66,13 +65,15 @@ impl ObjectCore {
 
     /// The entity tag, if it may go into `If-Match`.
     pub fn strong_etag(&self) -> Option<Arc<str>> {
-        self.known.lock().etag.clone().filter(|etag| endpoint::head::is_strong(etag))
+        let known = self.known.lock();
+        let etag = known.etag.as_ref()?.to_str().ok()?;
+        endpoint::head::is_strong(etag).then(|| etag.into())
     }
 
     /// Size and entity tag as they are known at one moment.
     pub fn size_and_etag(&self) -> (Option<u64>, Option<Arc<CStr>>) {
         let known = self.known.lock();
-        (known.size, known.etag_text.clone())
+        (known.size, known.etag.clone())
     }
 
     /// Size, once known.
@@ -126,8 +127,8 @@ impl ObjectCore {
         };
         // Both before either is kept: a reply that is refused teaches nothing.
         if let (Some(before), Some(now)) = (&known.etag, etag) {
-            if **before != *now {
-                return Err(changed("ETag", before, now));
+            if before.to_bytes() != now.as_bytes() {
+                return Err(changed("ETag", &before.to_string_lossy(), now));
             }
         }
         match (known.size, total) {
@@ -148,9 +149,8 @@ impl ObjectCore {
             _ => {}
         }
         if let (None, Some(now)) = (&known.etag, etag) {
-            known.etag = Some(now.into());
             // A tag has no NUL: a header line with one does not parse.
-            known.etag_text = CString::new(now).ok().map(Into::into);
+            known.etag = CString::new(now).ok().map(Into::into);
         }
         Ok(())
     }
