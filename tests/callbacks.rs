@@ -90,10 +90,10 @@ fn a_slow_completion_on_a_callback_thread_does_not_hold_up_the_reads() {
     });
 }
 
-/// In which order reads with these deadlines, begun one after the other, are told of if they come together. Whether they do is up to
-/// the machine, for once in twenty times: an order per time.
-fn orders_told<const READS: usize>(deadlines: [Option<Duration>; READS]) -> impl Iterator<Item = Vec<usize>> {
-    (0..20).map(move |_| {
+/// Reads with these deadlines, begun one after the other, are told of in the `wanted` order if they come together.
+fn are_told_of<const READS: usize>(deadlines: [Option<Duration>; READS], wanted: [usize; READS]) {
+    // Whether they come together is up to the machine, for once in twenty times.
+    let told = (0..20).map(|_| {
         let server = server_of(READS as u64);
         server.put("/other", Object::pattern(1));
         let client = TestClient::with(Backend::MultiPoll, |options| options.num_reactors = Some(1));
@@ -125,24 +125,21 @@ fn orders_told<const READS: usize>(deadlines: [Option<Duration>; READS]) -> impl
         }
         std::thread::sleep(ms(20));
         release.send(()).unwrap();
-        (0..READS).map(|_| told.recv_timeout(LONG).unwrap()).collect()
-    })
+        (0..READS).map(|_| told.recv_timeout(LONG).unwrap()).collect::<Vec<_>>()
+    });
+    let mut seen = Vec::new();
+    assert!(told.inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
 }
 
 #[test]
 fn of_those_that_come_together_the_oldest_is_told_of_last() {
-    let wanted = [7, 6, 5, 4, 3, 2, 1, 0];
-    let mut seen = Vec::new();
-    assert!(orders_told([None; 8]).inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
+    are_told_of([None; 8], [7, 6, 5, 4, 3, 2, 1, 0]);
 }
 
 /// Or the callbacks of the others would have it miss its deadline, with its bytes in hand.
 #[test]
 fn of_those_that_come_together_the_one_with_the_nearest_deadline_is_told_of_first() {
-    let deadlines = [None, Some(LONG), Some(2 * LONG), None, Some(LONG / 2), None];
-    let wanted = [4, 1, 2, 5, 3, 0];
-    let mut seen = Vec::new();
-    assert!(orders_told(deadlines).inspect(|order| seen.push(order.clone())).any(|order| order == wanted), "{seen:?}");
+    are_told_of([None, Some(LONG), Some(2 * LONG), None, Some(LONG / 2), None], [4, 1, 2, 5, 3, 0]);
 }
 
 #[test]
